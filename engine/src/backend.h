@@ -1,0 +1,49 @@
+// What a backend is: devices, the models on them and the lanes that score. The CPU, each GPU and the tests' fake device
+// implement these; the engine owns threads and queues and knows nothing else of them.
+
+#ifndef WIDELANE_ENGINE_SRC_BACKEND_H_
+#define WIDELANE_ENGINE_SRC_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "widelane/engine/device.h"
+#include "widelane/engine/model.h"
+#include "widelane/engine/slab.h"
+#include "widelane/engine/stages.h"
+
+namespace widelane {
+
+// A model's weights on one device.
+class ResidentModel {
+ public:
+  virtual ~ResidentModel() = default;
+};
+
+// One worker's place on a device. Used by one thread at a time.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  // Scores rows [first_row, first_row + rows) of `batch` into its results and returns when they are there. Adds launch, transfer_in,
+  // compute and transfer_out to `stages`. After an error the results of these rows are undefined.
+  virtual absl::Status Score(const Model& model, const ResidentModel& resident, const BatchView& batch, uint32_t first_row,
+                             uint32_t rows, StageTimes& stages) = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  // Lanes that may score at once, made by MakeLane.
+  virtual size_t lanes() const = 0;
+  // Called once for each lane, on the thread that will use it.
+  virtual absl::StatusOr<std::unique_ptr<Lane>> MakeLane() = 0;
+  // Any thread. `model` outlives the resident.
+  virtual absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) = 0;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_ENGINE_SRC_BACKEND_H_

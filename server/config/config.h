@@ -1,0 +1,65 @@
+// Settings of the server, one struct per component. Each default is written here and nowhere else; the command line, the TOML
+// file and the WIDELANE_* variables are made from the same table (config.cc), and the README's table is checked against it.
+
+#ifndef WIDELANE_SERVER_CONFIG_CONFIG_H_
+#define WIDELANE_SERVER_CONFIG_CONFIG_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "widelane/engine/options.h"
+
+namespace widelane {
+
+struct FrontConfig {
+  std::string grpc_address = "0.0.0.0:8600";
+  std::string http_address = "0.0.0.0:8601";  // empty: no HTTP endpoint
+  size_t completion_queues = 0;               // 0: one for every two usable cores, at least one
+  size_t threads_per_queue = 2;
+  bool reflection = true;
+};
+
+struct LimitsConfig {
+  uint64_t max_message_bytes = 64 << 20;
+  uint64_t max_request_rows = 4 << 20;
+  uint64_t max_request_entries = 16 << 20;
+  uint64_t max_queued_requests = 4096;     // received and not yet answered
+  uint64_t max_queued_bytes = 512 << 20;   // their message bytes
+};
+
+struct ModelSource {
+  std::string name;
+  std::string file;
+};
+
+struct ModelsConfig {
+  std::string repository;            // <repository>/<model>/<version>/model.safetensors; empty: none
+  std::vector<ModelSource> models;   // --model NAME=FILE, served as version 1
+  bool all_versions = false;         // of the repository; else the newest of each model
+};
+
+struct DrainConfig {
+  std::chrono::milliseconds delay{500};     // NOT_SERVING is shown this long before the port closes
+  std::chrono::milliseconds timeout{20000};  // then requests in flight get this long
+};
+
+struct LogConfig {
+  std::string level = "info";   // trace, debug, info, warning, error
+  std::string format = "text";  // text or json
+};
+
+struct ServerConfig {
+  FrontConfig front;
+  LimitsConfig limits;
+  ModelsConfig models;
+  EngineOptions engine;
+  DrainConfig drain;
+  LogConfig log;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_CONFIG_CONFIG_H_
