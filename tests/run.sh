@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds and runs all of them from a clean clone. tests/README.md tells the steps.
+#
+#   tests/run.sh [STEP ...]     steps: install format shell cpu tidy cuda asan tsan fuzz; without one: all, in this order
+#
+# Environment: WIDELANE_FUZZ_SECONDS (each fuzzer's time, 20), WIDELANE_TEST_DATA (folder of public data sets; without it
+# their tests are skipped). The last line counts test cases and checks; the exit code is 0 if none failed.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+readonly steps=(install format shell cpu tidy cuda asan tsan fuzz)
+readonly test_timeout_s=300
+jobs=$(nproc)
+passed=0 failed=0 skipped=0
+
+# Counts one check, or with a second argument so many.
+pass() { passed=$((passed + ${2:-1})); }
+fail() {
+  failed=$((failed + ${2:-1}))
+  echo "FAILED: $1"
+}
+skip() {
+  skipped=$((skipped + ${2:-1}))
+  echo "SKIPPED: $1"
+}
+check() {
+  local what=$1
+  shift
+  if "$@"; then pass "$what"; else fail "$what"; fi
+}
+
+# Our own files with these endings, zero-terminated.
+sources() {
+  local ending expression=()
+  for ending in "$@"; do expression+=(-o -name "*.$ending"); done
+  find engine server client deploy tests -type f \( "${expression[@]:1}" \) -print0 | sort -z
+}
+
+# build PRESET FOLDER [CMAKE OPTION ...]: quiet unless it fails.
+build() {
+  local preset=$1 folder=$2 log=$2.log launcher=()
+  shift 2
+  if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  fi
+  if cmake --preset "$preset" -B "$folder" "${launcher[@]}" "$@" >"$log" 2>&1 &&
+    cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
+    return 0
+  fi
+  tail -n 60 "$log"
+  fail "building $folder; all of its output is in $log"
+  return 1
+}
+
+# A number from the head of ctest's JUnit file.
+junit() { sed -n "s/^[[:space:]]*$1=\"\\([0-9]*\\)\".*/\\1/p; s/^<testsuite.*[[:space:]]$1=\"\\([0-9]*\\)\".*/\\1/p" "$2" | head -n 1; }
+
+# run_tests FOLDER: what ctest knows in a build folder. Tests that passed are counted, not listed.
+run_tests() {
+  local folder=$1 report=$root/build/junit.xml total bad ignored
+  rm -f "$report"
+  "${runner[@]}" ctest --test-dir "$folder" -j "$jobs" --timeout "$test_timeout_s" --output-on-failure \
+    --no-tests=error --output-junit "$report" 2>&1 |
+    grep --line-buffered -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )'
+  total=$(junit tests "$report") bad=$(junit failures "$report") ignored=$(junit skipped "$report")
+  if [ -z "$total" ] || [ "$total" -eq 0 ]; then
+    fail "no tests ran in $folder"
+    return
+  fi
+  [ "$bad" -eq 0 ] || fail "$bad tests in $folder" "$bad"
+  [ "$ignored" -eq 0 ] || skip "$ignored tests in $folder, listed above with ***Skipped" "$ignored"
+  pass "" $((total - bad - ignored))
+}
+runner=()
+
+step_install() { check "installing packages" deploy/install-deps.sh test; }
+
+step_format() {
+  local tool
+  if ! tool=$(command -v clang-format-14); then
+    skip "format: clang-format-14 is not there, and other versions format differently"
+    return
+  fi
+  sources h cc cu cuh c >build/files
+  check "format" xargs -0 -a build/files "$tool" --dry-run -Werror
+}
+
+step_shell() {
+  find .ci deploy tests docker \( -name '*.sh' -o -path .ci/run \) -type f -print0 2>/dev/null >build/files
+  check "shellcheck" xargs -0 -a build/files shellcheck
+}
+
+step_cpu() { if build cpu build/cpu -DWIDELANE_TESTS=ON; then run_tests build/cpu; fi; }
+
+step_tidy() {
+  local tool
+  if ! tool=$(command -v clang-tidy-14); then
+    skip "tidy: clang-tidy-14 is not there, and other versions find other things"
+    return
+  fi
+  build cpu build/cpu -DWIDELANE_TESTS=ON || return
+  # Only what that build compiles: clang-tidy needs to know how.
+  sources cc | grep -zvE '^tests/fuzz/' >build/files
+  check "clang-tidy" xargs -0 -a build/files -n 1 -P "$jobs" \
+    timeout "$test_timeout_s" "$tool" -p build/cpu --quiet
+}
+
+# The CUDA backend: everything compiles, and the engine's tests run on the GPUs there are. In a folder of its own, for one
+# architecture, that of the GPU here, is enough to test and too little to hand out.
+step_cuda() {
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    skip "cuda: there is no CUDA toolkit, so the CUDA backend is not compiled"
+    return
+  fi
+  local architecture
+  architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc '0-9')
+  build release build/cuda -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON \
+    "-DWIDELANE_CUDA_ARCHITECTURES=${architecture:-90}-real" || return
+  run_tests build/cuda/tests/engine
+}
+
+step_asan() {
+  local -x ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+  local -x LSAN_OPTIONS=
+  [ ! -e tests/support/lsan.supp ] || LSAN_OPTIONS=suppressions=$root/tests/support/lsan.supp
+  if build asan build/asan -DWIDELANE_TESTS=ON; then run_tests build/asan; fi
+}
+
+step_tsan() {
+  local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  [ ! -e tests/support/tsan.supp ] || TSAN_OPTIONS+=:suppressions=$root/tests/support/tsan.supp
+  build tsan build/tsan -DWIDELANE_TESTS=ON || return
+  # Kernels that place libraries far apart confuse this sanitizer; turning that off is not allowed everywhere.
+  if setarch "$(uname -m)" -R true 2>/dev/null; then runner=(setarch "$(uname -m)" -R); fi
+  run_tests build/tsan
+  runner=()
+}
+
+step_fuzz() {
+  local fuzzer name compilers=()
+  if ! command -v clang++-14 >/dev/null; then
+    if ! command -v clang++ >/dev/null; then
+      skip "fuzz: clang is not there"
+      return
+    fi
+    compilers=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
+  fi
+  build fuzz build/fuzz "${compilers[@]}" || return
+  for fuzzer in build/fuzz/bin/*_fuzz; do
+    name=$(basename "$fuzzer")
+    mkdir -p "build/fuzz/corpus/$name"
+    local corpora=("build/fuzz/corpus/$name")
+    [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")
+    if timeout "$test_timeout_s" "$fuzzer" -max_total_time="${WIDELANE_FUZZ_SECONDS:-20}" -timeout=10 -rss_limit_mb=4096 \
+      -artifact_prefix="build/fuzz/$name." "${corpora[@]}" >"build/fuzz/$name.log" 2>&1; then
+      pass "$name"
+      tail -n 1 "build/fuzz/$name.log"
+    else
+      tail -n 40 "build/fuzz/$name.log"
+      fail "$name"
+    fi
+  done
+}
+
+if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
+  sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+  exit 0
+fi
+for step in "$@"; do
+  if [[ " ${steps[*]} " != *" $step "* ]]; then
+    echo "run.sh: there is no step '$step'; there are: ${steps[*]}" >&2
+    exit 2
+  fi
+done
+
+# Data sets that are not part of the project may lie beside it.
+if [ -z "${WIDELANE_TEST_DATA:-}" ] && [ -d ../shared/data ]; then
+  WIDELANE_TEST_DATA=$(cd ../shared/data && pwd)
+  export WIDELANE_TEST_DATA
+fi
+
+[ $# -gt 0 ] || set -- "${steps[@]}"
+mkdir -p build
+for step in "$@"; do
+  echo "=== $step"
+  start=$SECONDS
+  "step_$step"
+  echo "=== $step took $((SECONDS - start)) s"
+  if [ "$step" = install ] && [ "$failed" -gt 0 ]; then break; fi
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
