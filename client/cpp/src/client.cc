@@ -1,0 +1,252 @@
+#include "widelane/client/client.h"
+
+#include <google/protobuf/wrappers.pb.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <atomic>
+#include <future>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "src/channel.h"
+#include "src/convert.h"
+#include "src/status.h"
+#include "widelane/v1/scoring.grpc.pb.h"
+
+namespace widelane::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Health messages have one field each, as these do, so their wire form is the same; gRPC ships no stub of its own for
+// them.
+using HealthStub = grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
+constexpr int kServing = 1;
+constexpr milliseconds kReadyPoll{100};
+
+absl::Status CheckOptions(const std::string& address, const ClientOptions& options) {
+  constexpr size_t kMostBytes = std::numeric_limits<int>::max();
+  if (address.empty()) return absl::InvalidArgumentError("the address of the server is empty");
+  if (options.max_request_bytes == 0 || options.max_request_bytes > kMostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_request_bytes is ", options.max_request_bytes, "; it can be 1 to ", kMostBytes));
+  }
+  if (options.max_reply_bytes == 0 || options.max_reply_bytes > kMostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_reply_bytes is ", options.max_reply_bytes, "; it can be 1 to ", kMostBytes));
+  }
+  if (options.max_attempts < 1 || options.max_attempts > 5) {
+    return absl::InvalidArgumentError(absl::StrCat("max_attempts is ", options.max_attempts, "; it can be 1 to 5"));
+  }
+  if (options.deadline <= milliseconds::zero()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("deadline is ", options.deadline.count(), " ms; it must be above 0"));
+  }
+  return absl::OkStatus();
+}
+
+// A call of ScoreAsync and all that must live as long as it.
+struct PendingScore {
+  grpc::ClientContext context;
+  v1::ScoreRequest request;
+  v1::ScoreReply reply;
+  std::function<void(absl::StatusOr<ScoreReply>)> done;
+};
+
+}  // namespace
+
+class Client::Impl {
+ public:
+  Impl(const std::string& address, const ClientOptions& options)
+      : address_(address),
+        options_(options),
+        channel_(MakeChannel(address, options, false)),
+        stub_(v1::Scoring::NewStub(channel_)),
+        score_stub_(options.check_health ? v1::Scoring::NewStub(MakeChannel(address, options, true))
+                                         : v1::Scoring::NewStub(channel_)),
+        health_stub_(channel_) {}
+
+  ~Impl() {
+    const absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* running) { return *running == 0; }, &running_));
+  }
+
+  // Fills `message`, checks its size.
+  absl::Status Prepare(const ScoreRequest& request, v1::ScoreRequest& message) {
+    if (absl::Status status = ToMessage(request, message); !status.ok()) return status;
+    return CheckSize(request, message.ByteSizeLong());
+  }
+
+  absl::StatusOr<ScoreReply> Finish(const grpc::Status& status, const v1::ScoreReply& reply) const {
+    if (status.ok()) return FromMessage(reply);
+    return Explain(FromGrpc(status));
+  }
+
+  absl::StatusOr<ScoreReply> Score(const ScoreRequest& request) {
+    v1::ScoreRequest message;
+    if (absl::Status status = Prepare(request, message); !status.ok()) return status;
+    grpc::ClientContext context;
+    SetDeadline(context, request.deadline);
+    v1::ScoreReply reply;
+    return Finish(score_stub_->Score(&context, message, &reply), reply);
+  }
+
+  void ScoreAsync(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done) {
+    auto call = std::make_unique<PendingScore>();
+    if (absl::Status status = Prepare(request, call->request); !status.ok()) return done(status);
+    SetDeadline(call->context, request.deadline);
+    call->done = std::move(done);
+    AddRunning(1);
+    PendingScore* raw = call.release();
+    score_stub_->async()->Score(&raw->context, &raw->request, &raw->reply, [this, raw](const grpc::Status& status) {
+      const std::unique_ptr<PendingScore> owner(raw);
+      owner->done(Finish(status, owner->reply));
+      AddRunning(-1);
+    });
+  }
+
+  absl::StatusOr<std::vector<ModelInfo>> ListModels() {
+    grpc::ClientContext context;
+    SetDeadline(context, std::nullopt);
+    v1::ListModelsReply reply;
+    const grpc::Status status = stub_->ListModels(&context, {}, &reply);
+    if (!status.ok()) return Explain(FromGrpc(status));
+    std::vector<ModelInfo> models;
+    models.reserve(reply.models_size());
+    for (const v1::ModelInfo& model : reply.models()) models.push_back(FromMessage(model));
+    return models;
+  }
+
+  absl::StatusOr<ModelInfo> GetModel(const std::string& model, const std::string& version,
+                                     std::optional<milliseconds> deadline) {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline);
+    v1::GetModelRequest request;
+    request.set_model(model);
+    request.set_version(version);
+    v1::ModelInfo reply;
+    const grpc::Status status = stub_->GetModel(&context, request, &reply);
+    if (!status.ok()) return Explain(FromGrpc(status));
+    if (reply.max_message_bytes() > 0) server_limit_ = reply.max_message_bytes();
+    return FromMessage(reply);
+  }
+
+  absl::StatusOr<bool> IsServing(const std::string& service, milliseconds deadline) {
+    grpc::ClientContext context;
+    SetDeadline(context, deadline);
+    google::protobuf::StringValue request;
+    request.set_value(service);
+    google::protobuf::Int32Value reply;
+    std::promise<grpc::Status> result;
+    health_stub_.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &reply,
+                           [&result](grpc::Status status) { result.set_value(std::move(status)); });
+    const grpc::Status status = result.get_future().get();
+    if (!status.ok()) return Explain(FromGrpc(status));
+    return reply.value() == kServing;
+  }
+
+  absl::Status WaitUntilReady(milliseconds timeout) {
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    while (true) {
+      const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+      const absl::StatusOr<bool> serving = IsServing("", std::max(left, milliseconds{1}));
+      if (serving.ok() && *serving) return absl::OkStatus();
+      if (std::chrono::steady_clock::now() + kReadyPoll >= end) {
+        return absl::DeadlineExceededError(
+            absl::StrCat(address_, " is not ready after ", timeout.count(),
+                         " ms: ", serving.ok() ? "it says NOT_SERVING" : std::string(serving.status().message())));
+      }
+      std::this_thread::sleep_for(kReadyPoll);
+    }
+  }
+
+  const ClientOptions& options() const { return options_; }
+
+ private:
+  void SetDeadline(grpc::ClientContext& context, std::optional<milliseconds> deadline) const {
+    context.set_deadline(std::chrono::system_clock::now() + deadline.value_or(options_.deadline));
+  }
+
+  // The limit may have been raised since it was asked for, so it is asked for again before a request is refused.
+  absl::Status CheckSize(const ScoreRequest& request, size_t bytes) {
+    if (bytes > options_.max_request_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the request has ", bytes, " bytes and this client sends at most ", options_.max_request_bytes,
+                       " (ClientOptions::max_request_bytes); send fewer rows a call"));
+    }
+    if (bytes <= server_limit_) return absl::OkStatus();
+    const auto model = GetModel(request.model, request.version, request.deadline);
+    if (!model.ok()) return model.status();
+    const uint64_t limit = model->max_message_bytes;
+    if (limit == 0 || bytes <= limit) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes, " bytes and the server takes at most ", limit,
+                     " (widelane-server --max-message-bytes); nothing was sent; send fewer rows a call"));
+  }
+
+  // Adds what gRPC's own words leave out.
+  absl::Status Explain(const absl::Status& status) const {
+    std::string hint;
+    if (absl::StrContains(status.message(), absl::StrCat("message larger than max (")) &&
+        absl::StrContains(status.message(), absl::StrCat("vs. ", options_.max_reply_bytes, ")"))) {
+      hint = "; the reply is over ClientOptions::max_reply_bytes, raise it or send fewer rows a call";
+    } else if (absl::IsUnavailable(status) && !absl::StrContains(status.message(), address_)) {
+      hint = absl::StrCat(" (server ", address_, ")");
+    }
+    if (hint.empty()) return status;
+    absl::Status result(status.code(), absl::StrCat(status.message(), hint));
+    status.ForEachPayload([&result](auto url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+    return result;
+  }
+
+  void AddRunning(int count) {
+    const absl::MutexLock lock(&mutex_);
+    running_ += count;
+  }
+
+  const std::string address_;
+  const ClientOptions options_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Scoring::Stub> stub_;
+  // Apart from stub_, since a server that is not ready still tells of its models and its health.
+  const std::unique_ptr<v1::Scoring::Stub> score_stub_;
+  HealthStub health_stub_;
+  std::atomic<uint64_t> server_limit_{0};  // bytes; 0: not asked yet
+  absl::Mutex mutex_;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address, const ClientOptions& options) {
+  if (absl::Status status = CheckOptions(address, options); !status.ok()) return status;
+  return std::unique_ptr<Client>(new Client(std::make_unique<Impl>(address, options)));
+}
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+absl::StatusOr<ScoreReply> Client::Score(const ScoreRequest& request) { return impl_->Score(request); }
+
+void Client::ScoreAsync(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done) {
+  impl_->ScoreAsync(request, std::move(done));
+}
+
+absl::StatusOr<std::vector<ModelInfo>> Client::ListModels() { return impl_->ListModels(); }
+
+absl::StatusOr<ModelInfo> Client::GetModel(const std::string& model, const std::string& version) {
+  return impl_->GetModel(model, version, std::nullopt);
+}
+
+absl::StatusOr<bool> Client::IsServing(const std::string& service) {
+  return impl_->IsServing(service, impl_->options().deadline);
+}
+
+absl::Status Client::WaitUntilReady(std::chrono::milliseconds timeout) { return impl_->WaitUntilReady(timeout); }
+
+}  // namespace widelane::client

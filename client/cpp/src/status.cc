@@ -1,0 +1,48 @@
+#include "src/status.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "widelane/client/client.h"
+
+namespace widelane::client {
+namespace {
+
+template <typename Detail>
+std::optional<Detail> DetailOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(absl::StrCat("type.googleapis.com/", Detail::descriptor()->full_name()));
+  Detail detail;
+  if (!payload.has_value() || !detail.ParseFromString(std::string(*payload))) return std::nullopt;
+  return detail;
+}
+
+}  // namespace
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
+    for (const auto& detail : details.details()) result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  }
+  return result;
+}
+
+std::optional<std::string> ErrorField(const absl::Status& status) {
+  const auto detail = DetailOf<google::rpc::BadRequest>(status);
+  if (!detail.has_value() || detail->field_violations().empty()) return std::nullopt;
+  return detail->field_violations(0).field();
+}
+
+std::optional<std::chrono::milliseconds> RetryDelay(const absl::Status& status) {
+  const auto detail = DetailOf<google::rpc::RetryInfo>(status);
+  if (!detail.has_value()) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::seconds(detail->retry_delay().seconds()) +
+                                                               std::chrono::nanoseconds(detail->retry_delay().nanos()));
+}
+
+}  // namespace widelane::client
