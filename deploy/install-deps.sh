@@ -5,7 +5,8 @@
 #   deploy/install-deps.sh [--print] [SET ...]
 #
 # Sets: build (compile everything), run (what a binary needs at run time), demo (build + the tool that trains its
-# models), test (demo + sanitizers, fuzzers, linters and test clients). Without a set: build. --print lists the packages and installs nothing.
+# models), test (demo + sanitizers, fuzzers, linters and test clients). Without a set: build. --print lists the packages
+# and installs nothing.
 # Works as root or through sudo, asks nothing, and does nothing when all packages are there.
 set -euo pipefail
 
@@ -17,8 +18,7 @@ build=(
 demo=(liblinear-tools curl)
 test=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck
-  curl git python3 python3-grpcio python3-protobuf
+  shellcheck curl git python3 python3-grpcio python3-protobuf
 )
 
 os_release=/etc/os-release
@@ -31,6 +31,11 @@ fi
 case "$version" in
   debian:12) run=(libgrpc++1.51 libspdlog1.10 libprometheus-cpp-core1.0 libcivetweb1) ;;
   *) run=(libgrpc++1.51t64 libspdlog-dev libprometheus-cpp-core1.0 libcivetweb1) ;;
+esac
+# The linters are those of one version of clang, as each finds and formats differently; a release without it does without them.
+case "$version" in
+  debian:12 | ubuntu:24.04) test+=(clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14) ;;
+  *) test+=(clang libclang-rt-dev) ;;
 esac
 
 print=false
@@ -80,5 +85,7 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "installing ${#missing[@]} packages: ${missing[*]}"
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+# Errors go to standard error; what dpkg tells of each package interests nobody.
+apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+"${apt_get[@]}" update >/dev/null
+"${apt_get[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null
