@@ -235,6 +235,9 @@ fi
 if [ -z "$bin" ]; then
   if [ -n "$prepared" ]; then bin=$root/build/release/bin; else build; fi
 fi
+for program in widelane-server widelane widelane-demo-compare; do
+  [ -x "$bin/$program" ] || fail "there is no program $bin/$program"
+done
 data=${prepared:-$work}/data
 models=${prepared:-$work}/models
 [ -n "$prepared" ] || prepare
