@@ -69,10 +69,11 @@ enum class Where {
 
 class Engine {
  public:
-  // Finds devices, makes slabs, starts threads. Errors: FAILED_PRECONDITION when `devices` names GPUs and there are none (in the
-  // driver's own words), INVALID_ARGUMENT for options out of range, RESOURCE_EXHAUSTED without memory.
+  // Finds devices, makes slabs, starts threads. Errors: FAILED_PRECONDITION when `devices` names GPUs and there are
+  // none (in the driver's own words), INVALID_ARGUMENT for options out of range, RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
-  // With devices made elsewhere (tests). `devices` is not empty; a CPU device, if any, is first. `memory` is for the slabs.
+  // With devices made elsewhere (tests): the first is the CPU's, or what stands for it, the others take the place of
+  // GPUs. `memory` is for the slabs.
   static absl::StatusOr<std::unique_ptr<Engine>> CreateWithDevices(const EngineOptions& options,
                                                                    std::vector<std::unique_ptr<Device>> devices,
                                                                    std::unique_ptr<HostMemory> memory,
@@ -81,7 +82,7 @@ class Engine {
   ~Engine();
 
   const EngineOptions& options() const;
-  // The CPU, if it scores or stands in for failing GPUs, then the GPUs.
+  // The CPU, which also stands in for failing GPUs, then the GPUs in use.
   const std::vector<DeviceInfo>& devices() const;
   // Whether batches go to GPUs.
   bool uses_gpus() const;
@@ -90,12 +91,17 @@ class Engine {
   // The widest rows and batches the engine takes, for CheckShape.
   CsrLimits limits() const;
 
-  // Uploads the weights to every device and compares a probe on each GPU with the CPU's bits. Errors: RESOURCE_EXHAUSTED when a device's
-  // memory is too small, INVALID_ARGUMENT for more outputs than a slab's results, INTERNAL when a device fails or computes other bits.
+  // Uploads the weights to every device and compares a probe on each GPU with the CPU's bits. Errors:
+  // RESOURCE_EXHAUSTED when a device's memory is too small, INVALID_ARGUMENT for more outputs than a slab's results,
+  // INTERNAL when a device fails or computes other bits.
   absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(std::shared_ptr<const Model> model);
 
   // A free slab, or null when all are in use. Never blocks.
   SlabHandle TakeSlab();
+
+  // Pieces of batches that a device failed to score and the CPU scored instead, since the start. A GPU that failed once
+  // gets no more work.
+  uint64_t device_failures() const;
 
   // Whether a batch submitted now would start at once.
   bool HasIdleDevice() const;

@@ -1,8 +1,8 @@
 // A slab: the host buffers of one batch in the engine's layout, made at start and reused, pinned where there are GPUs.
 //
-// Life: Engine::TakeSlab -> Open -> Claim / PackRows (many threads) -> Seal -> Engine::Submit -> read results -> drop the
-// handle, which gives the slab back. Claim and Seal are called by one thread at a time (the batcher's lock); PackRows, Void and reading
-// results touch only a segment's own part, so different segments may be worked on at once.
+// Life: Engine::TakeSlab -> Open -> Claim / PackRows (many threads) -> Seal -> Engine::Submit -> read results -> drop
+// the handle, which gives the slab back. Claim and Seal are called by one thread at a time (the batcher's lock);
+// PackRows, Void and reading results touch only a segment's own part, so different segments may be worked on at once.
 
 #ifndef WIDELANE_ENGINE_SLAB_H_
 #define WIDELANE_ENGINE_SLAB_H_
@@ -44,17 +44,18 @@ struct Segment {
 // What a batch is to give, as a set.
 enum : uint8_t { kWantScores = 1, kWantRaw = 2 };
 
-// One sealed batch as backends see it. Row r holds entries row_begin[r] to row_begin[r + 1]; results are [rows][outputs].
+// One sealed batch as backends see it. Row r holds entries row_begin[r] to row_begin[r + 1]; results are
+// [rows][outputs].
 struct BatchView {
   uint32_t rows = 0;
   uint32_t entries = 0;
-  const uint32_t* row_begin = nullptr;   // [rows + 1]
-  const uint16_t* indices16 = nullptr;   // [entries]; exactly one of the two is set, by Model::narrow_indices()
+  const uint32_t* row_begin = nullptr;  // [rows + 1]
+  const uint16_t* indices16 = nullptr;  // [entries]; exactly one of the two is set, by Model::narrow_indices()
   const uint32_t* indices32 = nullptr;
-  const float* values = nullptr;         // [entries]; null: all are 1
-  const float* row_max = nullptr;        // [rows], largest |value| of each row; null: all are 1
-  float* scores = nullptr;               // null when not wanted
-  double* raw = nullptr;                 // null when not wanted
+  const float* values = nullptr;   // [entries]; null: all are 1
+  const float* row_max = nullptr;  // [rows], largest |value| of each row; null: all are 1
+  float* scores = nullptr;         // null when not wanted
+  double* raw = nullptr;           // null when not wanted
 };
 
 class Slab {
@@ -82,6 +83,8 @@ class Slab {
   void Void(const Segment& segment);
   // Ends the batch; all claimed segments are written.
   void Seal();
+  // Lets go of the model; the engine does this when the slab comes back.
+  void Close() { model_.reset(); }
   // Only after Seal.
   const BatchView& view() const { return view_; }
 
@@ -122,7 +125,7 @@ class Slab {
 bool AllOnes(const TypedArray& values);
 
 // How many of the rows from `cursor` on fit into `room`, and their entries. Zero rows when the next one does not fit.
-CsrShape RowsThatFit(const CsrView& csr, RowCursor cursor, uint64_t rows_left, const CsrShape& room);
+CsrShape RowsThatFit(RowCursor cursor, uint64_t rows_left, const CsrShape& room);
 
 // Writes the next segment.rows rows of `csr` into the slab, in one pass that checks every index and value, and moves
 // the cursor behind them. Returns how many entries were of unknown features (0 unless the model ignores them).

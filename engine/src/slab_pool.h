@@ -1,0 +1,50 @@
+// The slabs of an engine: made at start, lent one batch at a time.
+
+#ifndef WIDELANE_ENGINE_SRC_SLAB_POOL_H_
+#define WIDELANE_ENGINE_SRC_SLAB_POOL_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "widelane/engine/engine.h"
+
+namespace widelane {
+
+class SlabPool {
+ public:
+  // Errors: RESOURCE_EXHAUSTED.
+  absl::Status Fill(size_t slabs, const SlabOptions& options, HostMemory& memory) {
+    for (size_t i = 0; i < slabs; ++i) {
+      absl::StatusOr<std::unique_ptr<Slab>> slab = Slab::Create(options, memory);
+      if (!slab.ok()) return slab.status();
+      slabs_.push_back(*std::move(slab));
+      free_.push_back(slabs_.back().get());
+    }
+    return absl::OkStatus();
+  }
+
+  SlabHandle Take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (free_.empty()) return {nullptr, ReturnSlab{this}};
+    SlabHandle slab(free_.back(), ReturnSlab{this});
+    free_.pop_back();
+    return slab;
+  }
+
+  void Return(Slab* slab) {
+    slab->Close();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(slab);  // within the capacity that Fill left
+  }
+
+ private:
+  std::vector<std::unique_ptr<Slab>> slabs_;
+  std::mutex mutex_;
+  std::vector<Slab*> free_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_ENGINE_SRC_SLAB_POOL_H_
