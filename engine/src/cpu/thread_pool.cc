@@ -19,7 +19,7 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::ForEachChunk(size_t chunks, const std::function<void(size_t, size_t)>& body) {
+void ThreadPool::ForEachChunk(size_t chunks, absl::FunctionRef<void(size_t, size_t)> body) {
   if (chunks == 0) return;
   Job job(body, chunks);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -36,7 +36,7 @@ void ThreadPool::RunChunks(Job& job, size_t worker, std::unique_lock<std::mutex>
     const size_t chunk = job.next++;
     if (job.next == job.chunks) jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), &job), jobs_.end());
     lock.unlock();
-    (*job.body)(worker, chunk);
+    job.body(worker, chunk);
     lock.lock();
     // Once the last chunk is counted the caller may return and the job is gone: nothing of it is touched after the
     // notice.

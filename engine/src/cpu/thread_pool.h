@@ -5,10 +5,11 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "absl/functional/function_ref.h"
 
 namespace widelane::cpu {
 
@@ -23,17 +24,17 @@ class ThreadPool {
   // Calls body(worker, chunk) once for each chunk below `chunks`, on the calling thread (worker 0) and on idle helpers
   // (workers 1 to helpers()), and returns when all are done. Any number of threads may call at once. `body` must not
   // throw.
-  void ForEachChunk(size_t chunks, const std::function<void(size_t worker, size_t chunk)>& body);
+  void ForEachChunk(size_t chunks, absl::FunctionRef<void(size_t worker, size_t chunk)> body);
 
   size_t helpers() const { return threads_.size(); }
 
  private:
   // One ForEachChunk call, on its caller's stack. Guarded by mutex_.
   struct Job {
-    Job(const std::function<void(size_t, size_t)>& chunk_body, size_t chunk_count)
-        : body(&chunk_body), chunks(chunk_count) {}
+    Job(absl::FunctionRef<void(size_t, size_t)> chunk_body, size_t chunk_count)
+        : body(chunk_body), chunks(chunk_count) {}
 
-    const std::function<void(size_t, size_t)>* body;
+    absl::FunctionRef<void(size_t, size_t)> body;
     size_t chunks;
     size_t next = 0;
     size_t done = 0;
