@@ -134,7 +134,7 @@ class DataSet {
       if ((++position % kHeldOutEvery == 0) != held_out) continue;
       const std::string row = Row(package);
       const bool is_library = package.section == "libs" || package.section == "libdevel";
-      library << (is_library ? 1 : 0) << row << '\n';
+      library << (is_library ? 1 : -1) << row << '\n';
       section << sections_.at(package.section) << row << '\n';
       if (held_out) held_out_.push_back(name);
       ++rows_;
@@ -145,7 +145,7 @@ class DataSet {
 
   void WriteNames() {
     std::ofstream library = Open("library.classes");
-    library << "0 other\n1 library\n";
+    library << "-1 other\n1 library\n";
     Close(library);
     std::ofstream section = Open("section.classes");
     for (const auto& [name, number] : sections_) section << number << ' ' << name << '\n';
