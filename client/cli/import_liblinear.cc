@@ -52,7 +52,9 @@ struct Header {
   std::optional<std::vector<std::string>> labels;
 
   // Columns of w: one for two classes, except Crammer and Singer's method.
-  uint32_t outputs() const { return *classes == 2 && solver->name != kCrammerSinger ? 1 : *classes; }
+  uint32_t columns() const { return *classes == 2 && solver->name != kCrammerSinger ? 1 : *classes; }
+  // Two classes are told apart by the sign of the first column, even where there are two: liblinear's predict looks at no other.
+  uint32_t outputs() const { return *classes == 2 ? 1 : *classes; }
 };
 
 class Importer {
@@ -187,18 +189,19 @@ class Importer {
 
   // Reads line `number` of w into row_.
   absl::Status ReadRow(uint64_t number) {
-    const uint32_t outputs = header_.outputs();
+    const uint32_t columns = header_.columns();
     if (!NextLine()) {
       return Error("the file ends after ", number - 1, " lines of w; ", *header_.features,
                    *header_.bias >= 0 ? " and one for the bias" : "", " were expected");
     }
     const Words words = WordsOfLine();
-    if (words.size() != outputs) return Error("there are ", words.size(), " numbers, ", outputs, " were expected");
-    row_.resize(outputs);
-    for (uint32_t k = 0; k < outputs; ++k) {
+    if (words.size() != columns) return Error("there are ", words.size(), " numbers, ", columns, " were expected");
+    row_.resize(columns);
+    for (uint32_t k = 0; k < columns; ++k) {
       if (!absl::SimpleAtod(words[k], &row_[k])) return Error("'", words[k], "' is not a number");
       if (!std::isfinite(row_[k])) return Error("'", words[k], "' is not finite");
     }
+    row_.resize(header_.outputs());
     return absl::OkStatus();
   }
 
