@@ -17,9 +17,9 @@ class Device;  // engine/src/backend.h
 
 class Server {
  public:
-  // Binds both ports, then makes the engine, then loads models on a thread of its own; returns once the ports are open and the engine
-  // stands. Errors: UNAVAILABLE naming the address that cannot be had (nothing was loaded then), FAILED_PRECONDITION when GPUs are
-  // demanded and there are none.
+  // Binds both ports, then makes the engine, then loads models on a thread of its own; returns once the ports are open
+  // and the engine stands. Errors: UNAVAILABLE naming the address that cannot be had (nothing was loaded then),
+  // FAILED_PRECONDITION when GPUs are demanded and there are none.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config);
   // The same over devices made elsewhere (tests); `config.engine.devices` is not looked at.
   static absl::StatusOr<std::unique_ptr<Server>> StartWithDevices(const ServerConfig& config,
@@ -35,8 +35,8 @@ class Server {
   // Whether /readyz says yes: loading is over, a model is available, and the server is not stopping.
   bool Ready() const;
 
-  // Says NOT_SERVING, keeps serving for the drain delay, then finishes what is in flight, at most for the drain timeout, and stops.
-  // Any thread but a signal handler; once.
+  // Says NOT_SERVING, keeps serving for the drain delay, then finishes what is in flight, at most for the drain
+  // timeout, and stops. Any thread but a signal handler; once.
   void Shutdown();
   // Cuts the waits of a running Shutdown short.
   void HurryShutdown();

@@ -1,5 +1,6 @@
-// Settings of the server, one struct per component. Each default is written here and nowhere else; the command line, the TOML
-// file and the WIDELANE_* variables are made from the same table (config.cc), and the README's table is checked against it.
+// Settings of the server, one struct per component. Each default is written here and nowhere else; the command line,
+// the TOML file and the WIDELANE_* variables are made from the same table (config.cc), and the README's table is
+// checked against it.
 
 #ifndef WIDELANE_SERVER_CONFIG_CONFIG_H_
 #define WIDELANE_SERVER_CONFIG_CONFIG_H_
@@ -26,8 +27,9 @@ struct LimitsConfig {
   uint64_t max_message_bytes = 64 << 20;
   uint64_t max_request_rows = 4 << 20;
   uint64_t max_request_entries = 16 << 20;
-  uint64_t max_queued_requests = 4096;     // received and not yet answered
-  uint64_t max_queued_bytes = 512 << 20;   // their message bytes
+  uint64_t max_reply_bytes = 256 << 20;
+  uint64_t max_queued_requests = 4096;            // received and not yet answered
+  uint64_t max_queued_bytes = uint64_t{1} << 30;  // of their messages and replies
 };
 
 struct ModelSource {
@@ -36,13 +38,13 @@ struct ModelSource {
 };
 
 struct ModelsConfig {
-  std::string repository;            // <repository>/<model>/<version>/model.safetensors; empty: none
-  std::vector<ModelSource> models;   // --model NAME=FILE, served as version 1
-  bool all_versions = false;         // of the repository; else the newest of each model
+  std::string repository;           // <repository>/<model>/<version>/model.safetensors; empty: none
+  std::vector<ModelSource> models;  // --model NAME=FILE, served as version 1
+  bool all_versions = false;        // of the repository; else the newest of each model
 };
 
 struct DrainConfig {
-  std::chrono::milliseconds delay{500};     // NOT_SERVING is shown this long before the port closes
+  std::chrono::milliseconds delay{500};      // NOT_SERVING is shown this long before the port closes
   std::chrono::milliseconds timeout{20000};  // then requests in flight get this long
 };
 

@@ -1,0 +1,81 @@
+// One request on its way through batches: what the batcher needs of it and what it gives back.
+
+#ifndef WIDELANE_SERVER_BATCHING_SCORE_TASK_H_
+#define WIDELANE_SERVER_BATCHING_SCORE_TASK_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "widelane/engine/csr.h"
+#include "widelane/engine/engine.h"
+#include "widelane/engine/slab.h"
+#include "widelane/engine/stages.h"
+
+namespace widelane {
+
+// Where a task's time went. A task in one batch has that batch's times; over several batches times of work add up.
+struct TaskTimes {
+  StageTimes stages;  // all but reply
+  int device = -1;    // of the last batch, index into Engine::devices()
+  uint32_t batches = 0;
+  uint64_t batch_rows = 0;  // of the last batch
+  std::chrono::steady_clock::time_point results_ready;
+};
+
+// Owned by the front end. The batcher uses it from Submit until OnDone, from one thread at a time except where said.
+class ScoreTask {
+ public:
+  virtual ~ScoreTask() = default;
+
+  // Why there is no use in going on (cancelled, expired); OK otherwise. Any thread.
+  virtual absl::Status CheckWanted() const = 0;
+  // Copies out the results of one segment, whose first row is row `first_row` of the request. Several segments at once.
+  virtual void OnRows(const Slab& slab, const Segment& segment, uint64_t first_row) = 0;
+  // Sees to it that Batcher::Continue is called soon, on a thread that may pack. Must not call it before it returns.
+  virtual void Resume() = 0;
+  // Exactly once for each Submit, the last call of all; the task may be reused inside.
+  virtual void OnDone(const absl::Status& status) = 0;
+
+ protected:
+  // What is to be scored; set before Submit. `csr` has passed CheckShape and is unchanged until OnDone.
+  struct Work {
+    CsrView csr;
+    CsrShape shape;
+    std::shared_ptr<const LoadedModel> model;
+    bool has_values = false;
+    uint8_t wants = kWantScores;
+    std::chrono::steady_clock::time_point received;
+  };
+  Work work_;
+
+  // For OnDone.
+  uint64_t ignored_features() const { return ignored_; }
+  const TaskTimes& times() const { return times_; }
+
+ private:
+  friend class Batcher;
+
+  void Start();
+  void Fail(const absl::Status& status);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Drops one of the reasons to wait; the last calls OnDone.
+  void Release();
+
+  std::optional<RowCursor> cursor_;  // rows not yet claimed
+  uint64_t entries_left_ = 0;
+  uint64_t ignored_ = 0;
+  std::atomic<uint32_t> holds_{0};  // packing, and each segment in a batch
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;     // segments of one task may finish at once
+  absl::Status status_;  // the first failure
+  TaskTimes times_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_BATCHING_SCORE_TASK_H_

@@ -1,0 +1,83 @@
+#include "server/config/address.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace widelane {
+
+namespace {
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Addresses LookUp(const HostPort& address, int& error) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  error = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
+  return Addresses(error == 0 ? list : nullptr);
+}
+
+std::string Text(int error) { return std::system_category().message(error); }
+
+}  // namespace
+
+std::optional<HostPort> ParseHostPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return std::nullopt;
+  HostPort address{text.substr(0, colon), 0};
+  const std::string port = text.substr(colon + 1);
+  uint32_t number = 0;
+  const bool digits = port.find_first_not_of("0123456789") == std::string::npos;
+  if (port.empty() || !digits || !absl::SimpleAtoi(port, &number) || number > 65535) return std::nullopt;
+  address.port = static_cast<uint16_t>(number);
+  if (address.host.front() == '[' && address.host.back() == ']' && address.host.size() > 2) {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  } else if (address.host.find(':') != std::string::npos) {
+    return std::nullopt;
+  }
+  return address;
+}
+
+std::string ToText(const HostPort& address) {
+  if (address.host.find(':') != std::string::npos) return absl::StrCat("[", address.host, "]:", address.port);
+  return absl::StrCat(address.host, ":", address.port);
+}
+
+absl::StatusOr<HostPort> Resolve(const HostPort& address) {
+  int error = 0;
+  const Addresses list = LookUp(address, error);
+  char host[NI_MAXHOST];
+  if (error == 0) error = getnameinfo(list->ai_addr, list->ai_addrlen, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
+  if (error != 0)
+    return absl::UnavailableError(absl::StrCat("host '", address.host, "' cannot be resolved: ", gai_strerror(error)));
+  return HostPort{host, address.port};
+}
+
+std::string WhyNotBound(const HostPort& address) {
+  int error = 0;
+  const Addresses list = LookUp(address, error);
+  if (error != 0) return gai_strerror(error);
+  const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Text(errno);
+  const int on = 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool bound = bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 1) == 0;
+  const int reason = errno;
+  close(fd);
+  return bound ? "it was taken a moment ago" : Text(reason);
+}
+
+}  // namespace widelane

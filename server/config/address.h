@@ -1,0 +1,33 @@
+// "host:port" addresses.
+
+#ifndef WIDELANE_SERVER_CONFIG_ADDRESS_H_
+#define WIDELANE_SERVER_CONFIG_ADDRESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace widelane {
+
+struct HostPort {
+  std::string host;  // without brackets
+  uint16_t port = 0;
+};
+
+// Absent unless `text` is host:port, with brackets around an IPv6 host.
+std::optional<HostPort> ParseHostPort(const std::string& text);
+// The other way.
+std::string ToText(const HostPort& address);
+
+// `host` as a numeric address. Errors: UNAVAILABLE naming the host.
+absl::StatusOr<HostPort> Resolve(const HostPort& address);
+
+// Why nobody can listen on `address` now, in the system's words ("Address already in use"); for messages, after it
+// failed.
+std::string WhyNotBound(const HostPort& address);
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_CONFIG_ADDRESS_H_

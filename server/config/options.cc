@@ -1,0 +1,244 @@
+#include "server/config/options.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/config/address.h"
+#include "server/models/repository.h"
+
+namespace widelane {
+
+namespace {
+
+constexpr uint64_t kMostMessageBytes = (uint64_t{1} << 31) - (1 << 20);  // protobuf's own limit, less what gRPC adds
+
+// A whole number somewhere in the config.
+template <typename Get>
+Option Number(const char* name, const char* help, uint64_t least, uint64_t most, Get get) {
+  using T = std::decay_t<decltype(get(std::declval<ServerConfig&>()))>;
+  Option option{name, help, false, nullptr, nullptr};
+  option.read = [=](ServerConfig& config, const std::string& value) -> std::string {
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(value, &number) || number < least || number > most) {
+      return absl::StrCat("must be a whole number from ", least, " to ", most);
+    }
+    get(config) = static_cast<T>(number);
+    return "";
+  };
+  option.show = [=](const ServerConfig& config) { return absl::StrCat(get(const_cast<ServerConfig&>(config))); };
+  return option;
+}
+
+template <typename Get>
+Option Milliseconds(const char* name, const char* help, Get get) {
+  constexpr uint64_t kMost = 86'400'000;
+  Option option{name, help, false, nullptr, nullptr};
+  option.read = [=](ServerConfig& config, const std::string& value) -> std::string {
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(value, &number) || number > kMost) {
+      return absl::StrCat("must be a number of milliseconds up to ", kMost);
+    }
+    get(config) = std::chrono::milliseconds(number);
+    return "";
+  };
+  option.show = [=](const ServerConfig& config) {
+    return absl::StrCat(get(const_cast<ServerConfig&>(config)).count());
+  };
+  return option;
+}
+
+template <typename T>
+struct Choice {
+  const char* name;
+  T value;
+};
+
+template <typename Get, typename T, size_t kCount>
+Option OneOf(const char* name, const char* help, Get get, const Choice<T> (&list)[kCount]) {
+  const std::vector<Choice<T>> choices(list, list + kCount);
+  Option option{name, help, false, nullptr, nullptr};
+  option.read = [=](ServerConfig& config, const std::string& value) -> std::string {
+    for (const Choice<T>& choice : choices) {
+      if (value != choice.name) continue;
+      get(config) = choice.value;
+      return "";
+    }
+    return absl::StrCat("must be one of ", absl::StrJoin(choices, ", ", [](std::string* out, const Choice<T>& choice) {
+                          absl::StrAppend(out, choice.name);
+                        }));
+  };
+  option.show = [=](const ServerConfig& config) -> std::string {
+    for (const Choice<T>& choice : choices) {
+      if (get(const_cast<ServerConfig&>(config)) == choice.value) return choice.name;
+    }
+    return "";
+  };
+  return option;
+}
+
+template <typename Get>
+Option Address(const char* name, const char* help, bool may_be_empty, Get get) {
+  Option option{name, help, false, nullptr, nullptr};
+  option.read = [=](ServerConfig& config, const std::string& value) -> std::string {
+    if (!(may_be_empty && value.empty()) && !ParseHostPort(value).has_value()) {
+      return "must be HOST:PORT, with brackets around an IPv6 address";
+    }
+    get(config) = value;
+    return "";
+  };
+  option.show = [=](const ServerConfig& config) { return get(const_cast<ServerConfig&>(config)); };
+  return option;
+}
+
+Option Devices() {
+  Option option{"devices", "What scores: auto (GPUs, or the CPU without one), cpu, gpu, or a list of GPUs such as 0,2",
+                false, nullptr, nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    const auto selection = ParseDevices(value);
+    if (!selection.ok()) return std::string(selection.status().message());
+    config.engine.devices = *selection;
+    return "";
+  };
+  option.show = [](const ServerConfig& config) -> std::string {
+    switch (config.engine.devices.kind) {
+      case DeviceSelection::Kind::kAuto:
+        return "auto";
+      case DeviceSelection::Kind::kCpu:
+        return "cpu";
+      case DeviceSelection::Kind::kGpu:
+        return "gpu";
+      case DeviceSelection::Kind::kList:
+        break;
+    }
+    return absl::StrJoin(config.engine.devices.gpus, ",");
+  };
+  return option;
+}
+
+Option Repository() {
+  Option option{"model-repository", "Folder with DIR/MODEL/VERSION/model.safetensors", false, nullptr, nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    config.models.repository = value;
+    return "";
+  };
+  option.show = [](const ServerConfig& config) { return config.models.repository; };
+  return option;
+}
+
+Option ModelFiles() {
+  Option option{"model", "A model file to serve, NAME=FILE, as version 1; may be given several times", true, nullptr,
+                nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    const size_t equals = value.find('=');
+    if (equals == std::string::npos || equals + 1 == value.size()) return "must be NAME=FILE";
+    const std::string name = value.substr(0, equals);
+    if (!IsModelName(name)) return "must have a name of up to 128 of A-Z a-z 0-9 . _ - that does not begin with a dot";
+    config.models.models.push_back({name, value.substr(equals + 1)});
+    return "";
+  };
+  option.show = [](const ServerConfig&) { return std::string(); };
+  return option;
+}
+
+std::vector<Option> MakeOptions() {
+  constexpr uint64_t kMost64 = std::numeric_limits<int64_t>::max();
+  constexpr uint64_t kMost32 = std::numeric_limits<int32_t>::max();
+  constexpr uint64_t kMostThreads = 4096;
+  static constexpr Choice<bool> kBools[] = {{"true", true}, {"false", false}};
+  static constexpr Choice<bool> kVersions[] = {{"latest", false}, {"all", true}};
+  static constexpr Choice<InstructionSet> kSets[] = {{"best", InstructionSet::kBest},
+                                                     {"plain", InstructionSet::kPlain},
+                                                     {"avx2", InstructionSet::kAvx2},
+                                                     {"avx512", InstructionSet::kAvx512}};
+  static const Choice<std::string> kLevels[] = {
+      {"trace", "trace"}, {"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}};
+  static const Choice<std::string> kFormats[] = {{"text", "text"}, {"json", "json"}};
+  using C = ServerConfig;
+  return {
+      Repository(),
+      ModelFiles(),
+      OneOf(
+          "model-versions", "Versions of the repository to serve: latest or all",
+          [](C& c) -> bool& { return c.models.all_versions; }, kVersions),
+      Devices(),
+      Address("grpc-address", "HOST:PORT of the gRPC service; port 0: any", false,
+              [](C& c) -> std::string& { return c.front.grpc_address; }),
+      Address("http-address", "HOST:PORT of /metrics, /healthz and /readyz; empty: none", true,
+              [](C& c) -> std::string& { return c.front.http_address; }),
+      Number("completion-queues", "gRPC completion queues; 0: one for every two cores", 0, kMostThreads,
+             [](C& c) -> size_t& { return c.front.completion_queues; }),
+      Number("threads-per-queue", "Threads of each completion queue", 1, kMostThreads,
+             [](C& c) -> size_t& { return c.front.threads_per_queue; }),
+      OneOf(
+          "reflection", "gRPC reflection: true or false", [](C& c) -> bool& { return c.front.reflection; }, kBools),
+      Number("max-message-bytes", "Largest message taken", 1024, kMostMessageBytes,
+             [](C& c) -> uint64_t& { return c.limits.max_message_bytes; }),
+      Number("max-request-rows", "Most rows of a request", 1, kMost32,
+             [](C& c) -> uint64_t& { return c.limits.max_request_rows; }),
+      Number("max-request-entries", "Most entries of a request", 1, kMost32,
+             [](C& c) -> uint64_t& { return c.limits.max_request_entries; }),
+      Number("max-reply-bytes", "Largest reply made", 1024, kMostMessageBytes,
+             [](C& c) -> uint64_t& { return c.limits.max_reply_bytes; }),
+      Number("max-queued-requests", "Most requests in the server at once", 1, kMost64,
+             [](C& c) -> uint64_t& { return c.limits.max_queued_requests; }),
+      Number("max-queued-bytes", "Most bytes of requests and replies in the server at once", 1024, kMost64,
+             [](C& c) -> uint64_t& { return c.limits.max_queued_bytes; }),
+      Number("slabs", "Batches that may be filling, waiting or running at once", 1, kMostThreads,
+             [](C& c) -> size_t& { return c.engine.slabs; }),
+      Number("slab-rows", "Rows a batch may hold", 1, kMost32, [](C& c) -> uint32_t& { return c.engine.slab.rows; }),
+      Number("slab-entries", "Entries a batch may hold; also the longest row", 1, kMost32,
+             [](C& c) -> uint32_t& { return c.engine.slab.entries; }),
+      Number("slab-results", "Rows times outputs a batch may hold; also the most outputs of a model", 1, kMost32,
+             [](C& c) -> uint32_t& { return c.engine.slab.results; }),
+      Number("lanes", "Streams of each GPU", 1, 64, [](C& c) -> size_t& { return c.engine.lanes; }),
+      Number("cpu-threads", "Threads that score on the CPU; 0: as many as the process may use", 0, kMostThreads,
+             [](C& c) -> size_t& { return c.engine.cpu_threads; }),
+      OneOf(
+          "instruction-set", "CPU kernels: best, plain, avx2 or avx512",
+          [](C& c) -> InstructionSet& { return c.engine.instruction_set; }, kSets),
+      Number("inline-work", "Batches of less work (entries times outputs) are scored on the calling thread", 0, kMost64,
+             [](C& c) -> uint64_t& { return c.engine.inline_work; }),
+      Number("gpu-work", "With --devices auto, batches of less work go to the CPU", 0, kMost64,
+             [](C& c) -> uint64_t& { return c.engine.gpu_work; }),
+      Number("piece-work", "A batch is cut over GPUs into pieces of at least this work", 1, kMost64,
+             [](C& c) -> uint64_t& { return c.engine.piece_work; }),
+      Milliseconds("drain-delay-ms", "At a stop, NOT_SERVING is shown this long before the port closes",
+                   [](C& c) -> std::chrono::milliseconds& { return c.drain.delay; }),
+      Milliseconds("drain-timeout-ms", "At a stop, requests in flight get this long",
+                   [](C& c) -> std::chrono::milliseconds& { return c.drain.timeout; }),
+      OneOf(
+          "log-level", "trace, debug, info, warning or error", [](C& c) -> std::string& { return c.log.level; },
+          kLevels),
+      OneOf(
+          "log-format", "text or json (one object a line)", [](C& c) -> std::string& { return c.log.format; },
+          kFormats),
+  };
+}
+
+}  // namespace
+
+const std::vector<Option>& Options() {
+  static const std::vector<Option> options = MakeOptions();
+  return options;
+}
+
+std::vector<std::string> CheckTogether(const ServerConfig& config) {
+  std::vector<std::string> problems;
+  if (config.models.repository.empty() && config.models.models.empty()) {
+    problems.emplace_back("there is nothing to serve: give --model-repository or --model");
+  }
+  if (config.limits.max_queued_bytes < config.limits.max_message_bytes) {
+    problems.push_back(absl::StrCat("--max-queued-bytes ", config.limits.max_queued_bytes,
+                                    " must not be less than --max-message-bytes ", config.limits.max_message_bytes));
+  }
+  if (config.front.grpc_address == config.front.http_address && ParseHostPort(config.front.grpc_address)->port != 0) {
+    problems.push_back(absl::StrCat("--grpc-address and --http-address are both ", config.front.grpc_address));
+  }
+  return problems;
+}
+
+}  // namespace widelane

@@ -1,0 +1,49 @@
+// What the RPCs work with.
+
+#ifndef WIDELANE_SERVER_FRONT_CONTEXT_H_
+#define WIDELANE_SERVER_FRONT_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "server/batching/batcher.h"
+#include "server/config/config.h"
+#include "server/models/registry.h"
+#include "server/observe/metrics.h"
+
+namespace widelane {
+
+// Bounds what is in the server at once. Any thread.
+class Admission {
+ public:
+  explicit Admission(const LimitsConfig& limits) : limits_(limits) {}
+
+  // Takes a request in, or RESOURCE_EXHAUSTED.
+  absl::Status Enter();
+  void Leave() { requests_.fetch_sub(1, std::memory_order_relaxed); }
+  // Takes bytes of a request or reply, or RESOURCE_EXHAUSTED.
+  absl::Status TakeBytes(uint64_t bytes);
+  void GiveBytes(uint64_t bytes) { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+ private:
+  const LimitsConfig& limits_;
+  std::atomic<uint64_t> requests_{0};
+  std::atomic<uint64_t> bytes_{0};
+};
+
+struct FrontContext {
+  FrontContext(const ServerConfig& server_config, Metrics& server_metrics, const Registry& server_registry)
+      : config(server_config), metrics(server_metrics), registry(server_registry), admission(server_config.limits) {}
+
+  const ServerConfig& config;
+  Metrics& metrics;
+  const Registry& registry;
+  Admission admission;
+  // Set once the engine stands, before any model is available.
+  std::atomic<Batcher*> batcher{nullptr};
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_FRONT_CONTEXT_H_

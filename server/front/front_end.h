@@ -1,0 +1,50 @@
+// The gRPC side of the server: port, services, health, reflection, completion queues.
+
+#ifndef WIDELANE_SERVER_FRONT_FRONT_END_H_
+#define WIDELANE_SERVER_FRONT_FRONT_END_H_
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "grpcpp/server.h"
+#include "server/front/context.h"
+#include "server/front/score_queue.h"
+#include "server/front/scoring_service.h"
+
+namespace widelane {
+
+class FrontEnd {
+ public:
+  // Listens and answers; `context` outlives the front end. Not ready in the eyes of the health service until SetReady.
+  // Errors: UNAVAILABLE naming the address and why it cannot be had.
+  static absl::StatusOr<std::unique_ptr<FrontEnd>> Start(FrontContext& context);
+  ~FrontEnd();  // Shutdown without patience, if that has not happened
+
+  // With the port that was bound.
+  const std::string& address() const { return address_; }
+
+  // What the health service says of "", "readiness" and the Scoring service; "liveness" is always serving.
+  void SetReady(bool ready);
+
+  // Takes no new calls, waits for those in flight, cancels them when the time is over or `hurry` is set, then closes.
+  // Once.
+  void Shutdown(std::chrono::milliseconds timeout, const std::atomic<bool>& hurry);
+
+ private:
+  explicit FrontEnd(FrontContext& context) : context_(context), service_(context) {}
+  absl::Status Listen();
+
+  FrontContext& context_;
+  ScoringService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::unique_ptr<ScoreQueue>> queues_;
+  std::string address_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_FRONT_FRONT_END_H_

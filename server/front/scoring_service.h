@@ -1,0 +1,28 @@
+// The Scoring service: Score as raw bytes on completion queues (ScoreQueue), the rest by gRPC's own threads.
+
+#ifndef WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_
+#define WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_
+
+#include "server/front/context.h"
+#include "widelane/v1/scoring.grpc.pb.h"
+
+namespace widelane {
+
+class ScoringService final : public v1::Scoring::WithRawMethod_Score<v1::Scoring::Service> {
+ public:
+  explicit ScoringService(FrontContext& context) : context_(context) {}
+
+  grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
+                          v1::ListModelsReply* reply) override;
+  grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
+                        v1::ModelInfo* reply) override;
+
+ private:
+  void FillInfo(const ServedModel& model, v1::ModelInfo& info) const;
+
+  FrontContext& context_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_

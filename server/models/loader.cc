@@ -1,0 +1,68 @@
+#include "server/models/loader.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "widelane/engine/model_file.h"
+
+namespace widelane {
+
+namespace {
+
+absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& path, Engine& engine) {
+  auto model = ReadModelFile(path);
+  if (!model.ok()) return model.status();
+  return engine.Load(*std::move(model));
+}
+
+}  // namespace
+
+Loader::Loader(Registry& registry, Engine& engine, Metrics& metrics, ServerState& state)
+    : registry_(registry), engine_(engine), metrics_(metrics), state_(state), thread_([this] { Run(); }) {}
+
+Loader::~Loader() {
+  stop_ = true;
+  thread_.join();
+}
+
+void Loader::Run() {
+  for (const auto& model : registry_.models()) {
+    if (stop_) return;
+    LoadOne(*model);
+    metrics_.OnModelState(*model);
+    state_.SetModelsAvailable(registry_.available());
+  }
+  state_.SetLoaded();
+  const size_t available = registry_.available();
+  const size_t failed = registry_.models().size() - available;
+  if (failed > 0) spdlog::warn("{} of {} models could not be loaded", failed, registry_.models().size());
+  if (available > 0) {
+    spdlog::info("ready: {} models", available);
+  } else {
+    spdlog::error("not ready: no model is available");
+  }
+}
+
+void Loader::LoadOne(ServedModel& served) {
+  const auto begin = std::chrono::steady_clock::now();
+  const ModelFile& file = served.file();
+  auto loaded = Load(file.path, engine_);
+  if (!loaded.ok()) {
+    spdlog::error("model {} version {} could not be loaded: {}", file.name, file.version,
+                  std::string(loaded.status().message()));
+    served.SetFailed(loaded.status());
+    return;
+  }
+  const Model& model = (*loaded)->model();
+  const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
+  spdlog::info("model {} version {}: {} features, {} outputs, {}, {} weights, loaded in {} ms", file.name, file.version,
+               model.features(), model.outputs(), LinkName(model.link()), WeightTypeName(model.weight_type()),
+               time.count());
+  served.SetAvailable(*std::move(loaded));
+}
+
+}  // namespace widelane

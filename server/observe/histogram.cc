@@ -1,0 +1,65 @@
+#include "server/observe/histogram.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace widelane {
+
+void Histogram::Observe(double value) {
+  value = std::max(value, 0.0);
+  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+  counts_[static_cast<size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+  double sum = sum_.load(std::memory_order_relaxed);
+  while (!sum_.compare_exchange_weak(sum, sum + value, std::memory_order_relaxed)) {
+  }
+}
+
+prometheus::ClientMetric::Histogram Histogram::Collect() const {
+  prometheus::ClientMetric::Histogram result;
+  uint64_t cumulative = 0;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    cumulative += counts_[i].load(std::memory_order_relaxed);
+    const double bound = i < bounds_.size() ? bounds_[i] : std::numeric_limits<double>::infinity();
+    result.bucket.push_back({cumulative, bound});
+  }
+  result.sample_count = cumulative;
+  result.sample_sum = sum_.load(std::memory_order_relaxed);
+  return result;
+}
+
+HistogramFamily::HistogramFamily(std::string name, std::string help, std::vector<double> bounds)
+    : name_(std::move(name)), help_(std::move(help)), bounds_(std::move(bounds)) {}
+
+Histogram& HistogramFamily::Add(std::vector<prometheus::ClientMetric::Label> labels) {
+  const std::lock_guard lock(mutex_);
+  return children_.emplace_back(std::move(labels), bounds_).histogram;
+}
+
+prometheus::MetricFamily HistogramFamily::Collect() const {
+  prometheus::MetricFamily family;
+  family.name = name_;
+  family.help = help_;
+  family.type = prometheus::MetricType::Histogram;
+  const std::lock_guard lock(mutex_);
+  for (const Child& child : children_) {
+    prometheus::ClientMetric& metric = family.metric.emplace_back();
+    metric.label = child.labels;
+    metric.histogram = child.histogram.Collect();
+  }
+  return family;
+}
+
+std::vector<double> DurationBounds() {
+  return {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3,
+          5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.2,  0.5,  1.0,  2.0,  5.0,  10.0};
+}
+
+std::vector<double> SizeBounds() {
+  constexpr double kLargest = 4'194'304;
+  std::vector<double> bounds;
+  for (double bound = 1; bound <= kLargest; bound *= 4) bounds.push_back(bound);
+  return bounds;
+}
+
+}  // namespace widelane

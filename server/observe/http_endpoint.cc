@@ -1,0 +1,89 @@
+#include "server/observe/http_endpoint.h"
+
+#include <civetweb.h>
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "server/config/address.h"
+
+namespace widelane {
+
+namespace {
+
+constexpr int kOk = 200;
+constexpr int kUnavailable = 503;
+constexpr char kPlain[] = "text/plain; charset=utf-8";
+constexpr char kPrometheus[] = "text/plain; version=0.0.4; charset=utf-8";
+
+int Answer(mg_connection* connection, int code, const char* type, const std::string& body) {
+  const std::string head =
+      absl::StrCat("HTTP/1.1 ", code, code == kOk ? " OK" : " Service Unavailable", "\r\nContent-Type: ", type,
+                   "\r\nContent-Length: ", body.size(), "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n");
+  mg_write(connection, head.data(), head.size());
+  const char* method = mg_get_request_info(connection)->request_method;
+  if (std::string_view(method) != "HEAD") mg_write(connection, body.data(), body.size());
+  return code;
+}
+
+// The library logs to a file or to nowhere; what matters comes back as a status.
+int IgnoreMessage(const mg_connection* /*connection*/, const char* /*message*/) { return 1; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::string& address, const Metrics& metrics,
+                                                                  const ServerState& state) {
+  const std::optional<HostPort> wanted = ParseHostPort(address);
+  if (!wanted.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not host:port"));
+  const auto numeric = Resolve(*wanted);
+  if (!numeric.ok()) return numeric.status();
+
+  auto endpoint = std::unique_ptr<HttpEndpoint>(new HttpEndpoint(metrics, state));
+  mg_callbacks callbacks{};
+  callbacks.log_message = IgnoreMessage;
+  const std::string port = ToText(*numeric);
+  const char* options[] = {"listening_ports",
+                           port.c_str(),
+                           "num_threads",
+                           "3",
+                           "request_timeout_ms",
+                           "10000",
+                           "enable_keep_alive",
+                           "no",
+                           "enable_directory_listing",
+                           "no",
+                           nullptr};
+  mg_init_library(0);
+  endpoint->context_ = mg_start(&callbacks, endpoint.get(), options);
+  if (endpoint->context_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", address, ": ", WhyNotBound(*numeric)));
+  }
+  mg_server_port bound{};
+  if (mg_get_server_ports(endpoint->context_, 1, &bound) < 1) return absl::InternalError("the HTTP port is unknown");
+  endpoint->address_ = ToText({wanted->host, static_cast<uint16_t>(bound.port)});
+  mg_set_request_handler(endpoint->context_, "/healthz$", HandleHealth, endpoint.get());
+  mg_set_request_handler(endpoint->context_, "/readyz$", HandleReady, endpoint.get());
+  mg_set_request_handler(endpoint->context_, "/metrics$", HandleMetrics, endpoint.get());
+  return endpoint;
+}
+
+HttpEndpoint::~HttpEndpoint() {
+  if (context_ != nullptr) mg_stop(context_);
+  mg_exit_library();
+}
+
+int HttpEndpoint::HandleHealth(mg_connection* connection, void* /*self*/) {
+  return Answer(connection, kOk, kPlain, "ok\n");
+}
+
+int HttpEndpoint::HandleReady(mg_connection* connection, void* self) {
+  const std::string reason = static_cast<HttpEndpoint*>(self)->state_.NotReadyReason();
+  if (reason.empty()) return Answer(connection, kOk, kPlain, "ok\n");
+  return Answer(connection, kUnavailable, kPlain, reason + "\n");
+}
+
+int HttpEndpoint::HandleMetrics(mg_connection* connection, void* self) {
+  return Answer(connection, kOk, kPrometheus, static_cast<HttpEndpoint*>(self)->metrics_.Page());
+}
+
+}  // namespace widelane

@@ -1,0 +1,43 @@
+// The HTTP port: /healthz, /readyz and /metrics.
+
+#ifndef WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_
+#define WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/observe/metrics.h"
+#include "server/observe/state.h"
+
+struct mg_connection;
+struct mg_context;
+
+namespace widelane {
+
+class HttpEndpoint {
+ public:
+  // Listens on `address` ("host:port", port 0: any). `metrics` and `state` outlive the endpoint.
+  // Errors: UNAVAILABLE naming the address and why it cannot be had.
+  static absl::StatusOr<std::unique_ptr<HttpEndpoint>> Start(const std::string& address, const Metrics& metrics,
+                                                             const ServerState& state);
+  ~HttpEndpoint();  // finishes what is being answered
+
+  // With the port that was bound.
+  const std::string& address() const { return address_; }
+
+ private:
+  HttpEndpoint(const Metrics& metrics, const ServerState& state) : metrics_(metrics), state_(state) {}
+  static int HandleHealth(mg_connection* connection, void* self);
+  static int HandleReady(mg_connection* connection, void* self);
+  static int HandleMetrics(mg_connection* connection, void* self);
+
+  const Metrics& metrics_;
+  const ServerState& state_;
+  mg_context* context_ = nullptr;
+  std::string address_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_

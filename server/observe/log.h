@@ -1,0 +1,15 @@
+// How the process logs: lines of text, or JSON objects, on standard error.
+
+#ifndef WIDELANE_SERVER_OBSERVE_LOG_H_
+#define WIDELANE_SERVER_OBSERVE_LOG_H_
+
+#include "server/config/config.h"
+
+namespace widelane {
+
+// Sets up the process's default logger, and sends gRPC's own messages there. Once, before other threads start.
+void StartLogging(const LogConfig& config);
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_OBSERVE_LOG_H_

@@ -1,0 +1,178 @@
+#include "server/observe/metrics.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "prometheus/text_serializer.h"
+#include "server/front/limits.h"
+#include "server/front/status_mapping.h"
+#include "server/observe/build_info.h"
+#include "server/observe/process_metrics.h"
+
+namespace widelane {
+
+namespace {
+
+constexpr char kDeadline[] = "deadline";
+constexpr const char* kStateNames[] = {"loading", "available", "failed"};
+
+double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+prometheus::Family<prometheus::Counter>& Metrics::Counters(const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry_);
+}
+
+prometheus::Family<prometheus::Gauge>& Metrics::Gauges(const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
+}
+
+Metrics::Metrics()
+    : request_duration_("widelane_request_duration_seconds", "Time from a call's arrival to its status, all outcomes.",
+                        DurationBounds()),
+      stage_duration_("widelane_stage_duration_seconds",
+                      "Time in each stage: queue and pack for each part of a request, reply for each request, others "
+                      "for each batch.",
+                      DurationBounds()),
+      batch_rows_("widelane_batch_rows", "Rows of each batch.", SizeBounds()),
+      batch_entries_("widelane_batch_entries", "Entries of each batch.", SizeBounds()),
+      batches_(Counters("widelane_batches_total", "Batches that were scored.")),
+      rows_(Counters("widelane_rows_total", "Rows that were scored and answered.")),
+      ignored_features_(Counters("widelane_ignored_features_total",
+                                 "Entries of features the model does not have, where it ignores them.")),
+      device_info_(Gauges("widelane_device_info", "What a device label stands for; always 1.")),
+      model_state_(Gauges("widelane_model_state", "1 for the state a model is in, 0 for the others.")),
+      model_info_(Gauges("widelane_model_info", "What an available model is; always 1.")) {
+  auto& requests = Counters("widelane_requests_total", "Calls that ended, by method and status code.");
+  for (size_t method = 0; method < kMethods; ++method) {
+    durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
+    for (size_t code = 0; code < kStatusCodes; ++code) {
+      requests_[method][code] = &requests.Add(
+          {{"method", kMethodNames[method]}, {"code", StatusCodeName(static_cast<grpc::StatusCode>(code))}});
+    }
+  }
+  auto& refused =
+      Counters("widelane_refused_total", "Requests refused for a limit or for a deadline that had passed on arrival.");
+  for (const char* reason : kLimitOptions) refusals_.push_back({reason, &refused.Add({{"reason", reason}})});
+  refusals_.push_back({kDeadline, &refused.Add({{"reason", kDeadline}})});
+  auto& bytes = Counters("widelane_message_bytes_total", "Bytes of Score messages.");
+  bytes_in_ = &bytes.Add({{"direction", "in"}});
+  bytes_out_ = &bytes.Add({{"direction", "out"}});
+  entries_ = &Counters("widelane_entries_total", "Entries of the rows that were scored and answered.").Add({});
+  in_flight_ = &Gauges("widelane_requests_in_flight", "Calls received and not yet ended.").Add({});
+  ready_ = &Gauges("widelane_ready", "1 when the server says it is ready.").Add({});
+  models_available_ = &Gauges("widelane_models_available", "Models and versions that are served.").Add({});
+  cpu_fallback_ = &Gauges("widelane_cpu_fallback", "1 when no GPU could be had and the CPU was chosen for it.").Add({});
+  Gauges("widelane_build_info", "The build; always 1.").Add({{"version", kVersion}, {"cuda", kBuiltWithCuda}}).Set(1);
+}
+
+void Metrics::SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back) {
+  cpu_fallback_->Set(fell_back ? 1 : 0);
+  for (const DeviceInfo& info : devices) {
+    device_info_
+        .Add({{"device", info.id}, {"index", absl::StrCat(info.index)}, {"name", info.name}, {"pci", info.pci_address}})
+        .Set(1);
+    DeviceMetrics& metrics = devices_.emplace_back();
+    metrics.batches = &batches_.Add({{"device", info.id}});
+    metrics.batch_rows = &batch_rows_.Add({{"device", info.id}});
+    metrics.batch_entries = &batch_entries_.Add({{"device", info.id}});
+    for (size_t stage = 0; stage < kStages; ++stage) {
+      metrics.stages[stage] = &stage_duration_.Add({{"stage", kStageNames[stage]}, {"device", info.id}});
+    }
+  }
+}
+
+ModelMetrics* Metrics::AddModel(const ModelFile& file) {
+  const std::string version = absl::StrCat(file.version);
+  auto metrics = std::make_unique<ModelMetrics>();
+  metrics->rows = &rows_.Add({{"model", file.name}, {"version", version}});
+  metrics->ignored_features = &ignored_features_.Add({{"model", file.name}, {"version", version}});
+  for (size_t state = 0; state < metrics->states.size(); ++state) {
+    metrics->states[state] =
+        &model_state_.Add({{"model", file.name}, {"version", version}, {"state", kStateNames[state]}});
+  }
+  metrics->states[static_cast<size_t>(ModelState::kLoading)]->Set(1);
+  models_.push_back(std::move(metrics));
+  return models_.back().get();
+}
+
+void Metrics::OnModelState(const ServedModel& served) {
+  for (size_t state = 0; state < served.metrics()->states.size(); ++state) {
+    served.metrics()->states[state]->Set(state == static_cast<size_t>(served.state()) ? 1 : 0);
+  }
+  if (served.state() != ModelState::kAvailable) return;
+  const Model& model = served.loaded()->model();
+  model_info_
+      .Add({{"model", served.file().name},
+            {"version", served.version()},
+            {"link", LinkName(model.link())},
+            {"weight_type", WeightTypeName(model.weight_type())},
+            {"features", absl::StrCat(model.features())},
+            {"outputs", absl::StrCat(model.outputs())}})
+      .Set(1);
+}
+
+void Metrics::SetReady(bool ready, size_t models_available) {
+  ready_->Set(ready ? 1 : 0);
+  models_available_->Set(static_cast<double>(models_available));
+}
+
+void Metrics::OnCallStart() { in_flight_->Increment(); }
+
+void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration) {
+  const auto index = static_cast<size_t>(method);
+  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Increment();
+  durations_[index]->Observe(Seconds(duration));
+  in_flight_->Decrement();
+}
+
+void Metrics::OnRefused(const absl::Status& status) {
+  const std::optional<std::string> limit = ErrorLimit(status);
+  if (!limit.has_value() && !absl::IsDeadlineExceeded(status)) return;
+  for (const Refusal& refusal : refusals_) {
+    if (refusal.reason == limit.value_or(kDeadline)) refusal.count->Increment();
+  }
+}
+
+void Metrics::OnReplyStage(int device, std::chrono::nanoseconds reply) {
+  if (device < 0) return;
+  devices_[static_cast<size_t>(device)].stages[static_cast<size_t>(Stage::kReply)]->Observe(Seconds(reply));
+}
+
+void Metrics::OnBatch(const Slab& slab) {
+  if (slab.device < 0) return;
+  const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
+  device.batches->Increment();
+  device.batch_rows->Observe(slab.rows());
+  device.batch_entries->Observe(slab.entries());
+  for (const Stage stage : {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {
+    device.stages[static_cast<size_t>(stage)]->Observe(Seconds(slab.stages[stage]));
+  }
+}
+
+void Metrics::OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) {
+  if (device < 0) return;
+  const DeviceMetrics& metrics = devices_[static_cast<size_t>(device)];
+  metrics.stages[static_cast<size_t>(Stage::kQueue)]->Observe(Seconds(queue));
+  metrics.stages[static_cast<size_t>(Stage::kPack)]->Observe(Seconds(pack));
+}
+
+std::vector<prometheus::MetricFamily> Metrics::Collect() const {
+  std::vector<prometheus::MetricFamily> families = registry_.Collect();
+  for (const HistogramFamily* family : {&request_duration_, &stage_duration_, &batch_rows_, &batch_entries_}) {
+    families.push_back(family->Collect());
+  }
+  for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));
+  // A family without children has nothing to say yet.
+  families.erase(
+      std::remove_if(families.begin(), families.end(), [](const auto& family) { return family.metric.empty(); }),
+      families.end());
+  return families;
+}
+
+std::string Metrics::Page() const { return prometheus::TextSerializer().Serialize(Collect()); }
+
+}  // namespace widelane

@@ -1,0 +1,116 @@
+// All metrics of the server. Names are listed in tests/server/metrics.golden and in server/README.md.
+//
+// Children are looked up once, when a device or model becomes known; observing takes no lock.
+
+#ifndef WIDELANE_SERVER_OBSERVE_METRICS_H_
+#define WIDELANE_SERVER_OBSERVE_METRICS_H_
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/gauge.h"
+#include "prometheus/registry.h"
+#include "server/batching/batcher.h"
+#include "server/models/registry.h"
+#include "server/observe/histogram.h"
+#include "widelane/engine/device.h"
+
+namespace widelane {
+
+// Methods of the Scoring service.
+enum class Method : uint8_t { kScore, kListModels, kGetModel };
+inline constexpr size_t kMethods = 3;
+inline constexpr std::array<const char*, kMethods> kMethodNames = {"Score", "ListModels", "GetModel"};
+inline constexpr size_t kStatusCodes = 17;
+
+// Of one model and version.
+struct ModelMetrics {
+  prometheus::Counter* rows = nullptr;
+  prometheus::Counter* ignored_features = nullptr;
+  std::array<prometheus::Gauge*, 3> states{};  // by ModelState
+};
+
+class Metrics : public BatchObserver {
+ public:
+  Metrics();
+
+  // Once, when the engine stands and before any batch.
+  void SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back);
+  // A model that is to be loaded; lives as long as the metrics.
+  ModelMetrics* AddModel(const ModelFile& file);
+  // The model has left LOADING.
+  void OnModelState(const ServedModel& model);
+  void SetReady(bool ready, size_t models_available);
+
+  // Around each call.
+  void OnCallStart();
+  void OnCallEnd(Method method, int code, std::chrono::nanoseconds duration);
+  void OnRefused(const absl::Status& status);
+  void OnRequestBytes(uint64_t bytes) { bytes_in_->Increment(static_cast<double>(bytes)); }
+  void OnReplyBytes(uint64_t bytes) { bytes_out_->Increment(static_cast<double>(bytes)); }
+  void OnEntries(uint64_t entries) { entries_->Increment(static_cast<double>(entries)); }
+  void OnReplyStage(int device, std::chrono::nanoseconds reply);
+
+  // BatchObserver.
+  void OnBatch(const Slab& slab) override;
+  void OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) override;
+
+  // The page in Prometheus' text format.
+  std::string Page() const;
+  // What the page is made of; for tests.
+  std::vector<prometheus::MetricFamily> Collect() const;
+
+ private:
+  struct DeviceMetrics {
+    prometheus::Counter* batches = nullptr;
+    Histogram* batch_rows = nullptr;
+    Histogram* batch_entries = nullptr;
+    std::array<Histogram*, kStages> stages{};
+  };
+  struct Refusal {
+    const char* reason;
+    prometheus::Counter* count;
+  };
+
+  prometheus::Family<prometheus::Counter>& Counters(const char* name, const char* help);
+  prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help);
+
+  prometheus::Registry registry_;
+  HistogramFamily request_duration_;
+  HistogramFamily stage_duration_;
+  HistogramFamily batch_rows_;
+  HistogramFamily batch_entries_;
+
+  prometheus::Family<prometheus::Counter>& batches_;
+  prometheus::Family<prometheus::Counter>& rows_;
+  prometheus::Family<prometheus::Counter>& ignored_features_;
+  prometheus::Family<prometheus::Gauge>& device_info_;
+  prometheus::Family<prometheus::Gauge>& model_state_;
+  prometheus::Family<prometheus::Gauge>& model_info_;
+
+  std::array<std::array<prometheus::Counter*, kStatusCodes>, kMethods> requests_{};
+  std::array<Histogram*, kMethods> durations_{};
+  std::vector<Refusal> refusals_;
+  prometheus::Gauge* in_flight_ = nullptr;
+  prometheus::Gauge* ready_ = nullptr;
+  prometheus::Gauge* models_available_ = nullptr;
+  prometheus::Gauge* cpu_fallback_ = nullptr;
+  prometheus::Counter* entries_ = nullptr;
+  prometheus::Counter* bytes_in_ = nullptr;
+  prometheus::Counter* bytes_out_ = nullptr;
+
+  std::vector<DeviceMetrics> devices_;
+  std::vector<std::unique_ptr<ModelMetrics>> models_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_OBSERVE_METRICS_H_

@@ -1,0 +1,131 @@
+#include "server/server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "server/observe/build_info.h"
+#include "server/server_impl.h"
+
+namespace widelane {
+
+absl::Status Server::Impl::Start(const MakeEngine& make_engine) {
+  if (absl::Status status = FindAllModels(); !status.ok()) return status;
+  if (absl::Status status = OpenPorts(); !status.ok()) return status;
+  if (absl::Status status = StartEngine(make_engine); !status.ok()) return status;
+  LogStart();
+  loader_ = std::make_unique<Loader>(*registry_, *engine_, metrics_, state_);
+  return absl::OkStatus();
+}
+
+// Names only, so that a call for a model that is still to be loaded gets the right answer from the first moment.
+absl::Status Server::Impl::FindAllModels() {
+  std::vector<std::string> warnings;
+  auto files = FindModels(config_.models, warnings);
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
+  if (!files.ok()) return files.status();
+  std::vector<std::unique_ptr<ServedModel>> models;
+  for (ModelFile& file : *files) {
+    ModelMetrics* metrics = metrics_.AddModel(file);
+    models.push_back(std::make_unique<ServedModel>(std::move(file), metrics));
+  }
+  registry_ = std::make_unique<Registry>(std::move(models));
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::OpenPorts() {
+  context_ = std::make_unique<FrontContext>(config_, metrics_, *registry_);
+  auto front = FrontEnd::Start(*context_);
+  if (!front.ok()) return front.status();
+  front_ = *std::move(front);
+  grpc_address_ = front_->address();
+  if (!config_.front.http_address.empty()) {
+    auto http = HttpEndpoint::Start(config_.front.http_address, metrics_, state_);
+    if (!http.ok()) return http.status();
+    http_ = *std::move(http);
+    http_address_ = http_->address();
+  }
+  state_.Watch([this](bool ready, size_t models) {
+    front_->SetReady(ready);
+    metrics_.SetReady(ready, models);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
+  auto engine = make_engine();
+  if (!engine.ok()) return engine.status();
+  engine_ = *std::move(engine);
+  metrics_.SetDevices(engine_->devices(), !engine_->fallback_reason().empty());
+  batcher_ = std::make_unique<Batcher>(*engine_, metrics_);
+  context_->batcher.store(batcher_.get(), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+void Server::Impl::LogStart() const {
+  spdlog::info("widelane-server {} (CUDA {})", kVersion, kBuiltWithCuda);
+  for (const DeviceInfo& device : engine_->devices()) {
+    spdlog::info("device {}: {}{}{}", device.id, device.name, device.pci_address.empty() ? "" : ", PCI ",
+                 device.pci_address);
+  }
+  if (!engine_->fallback_reason().empty()) spdlog::warn("scoring on the CPU: {}", engine_->fallback_reason());
+  const LimitsConfig& limits = config_.limits;
+  spdlog::info(
+      "limits: {} bytes a message, {} bytes a reply, {} rows and {} entries a request, {} entries a row; {} requests "
+      "and {} bytes at once",
+      limits.max_message_bytes, limits.max_reply_bytes, limits.max_request_rows, limits.max_request_entries,
+      engine_->limits().max_row_entries, limits.max_queued_requests, limits.max_queued_bytes);
+  spdlog::info("serving gRPC on {}", grpc_address_);
+  if (!http_address_.empty()) spdlog::info("serving HTTP on {}", http_address_);
+}
+
+void Server::Impl::WaitForDrainDelay() {
+  std::unique_lock lock(mutex_);
+  hurried_.wait_for(lock, config_.drain.delay, [this] { return hurry_.load(); });
+}
+
+void Server::Impl::Shutdown() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(shut_down_, true)) return;
+  }
+  state_.SetStopping();
+  if (loader_ != nullptr) {
+    spdlog::info("stopping: not ready any more");
+    WaitForDrainDelay();
+  }
+  state_.StopWatching();
+  if (front_ != nullptr) front_->Shutdown(config_.drain.timeout, hurry_);
+  loader_.reset();
+  front_.reset();
+  batcher_.reset();
+  registry_.reset();
+  engine_.reset();
+  http_.reset();
+  spdlog::info("stopped");
+}
+
+void Server::Impl::HurryShutdown() {
+  const std::lock_guard lock(mutex_);
+  hurry_ = true;
+  hurried_.notify_all();
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config) {
+  auto impl = std::make_unique<Impl>(config);
+  if (absl::Status status = impl->Start([&config] { return Engine::Create(config.engine); }); !status.ok())
+    return status;
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+std::string Server::grpc_address() const { return impl_->grpc_address(); }
+std::string Server::http_address() const { return impl_->http_address(); }
+bool Server::WaitUntilLoaded(std::chrono::milliseconds timeout) { return impl_->state().WaitUntilLoaded(timeout); }
+bool Server::Ready() const { return impl_->state().ready(); }
+void Server::Shutdown() { impl_->Shutdown(); }
+void Server::HurryShutdown() { impl_->HurryShutdown(); }
+
+}  // namespace widelane
