@@ -1,0 +1,37 @@
+#include "tests/support/server_process.h"
+
+#include <gtest/gtest.h>
+
+namespace widelane::test {
+
+std::vector<std::string> ServerCommand(const std::string& grpc_address, const std::string& http_address,
+                                       const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {BuiltProgram("widelane-server"), "--grpc-address", grpc_address, "--http-address",
+                                      http_address};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+ServerProcess::ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment)
+    : process_(ServerCommand("127.0.0.1:0", "127.0.0.1:0", arguments), environment) {}
+
+bool ServerProcess::WaitForPorts() {
+  const auto grpc = process_.WaitForLine("serving gRPC on ", std::chrono::seconds(60));
+  const auto http = process_.WaitForLine("serving HTTP on ", std::chrono::seconds(60));
+  EXPECT_TRUE(grpc && http) << process_.all();
+  if (!grpc || !http) return false;
+  grpc_address_ = *grpc;
+  http_address_ = *http;
+  channel_ = Connect(grpc_address_);
+  stub_ = v1::Scoring::NewStub(channel_);
+  return true;
+}
+
+bool ServerProcess::WaitUntilReady(std::chrono::milliseconds timeout) {
+  if (!WaitForPorts()) return false;
+  const bool ready = process_.WaitForLine("ready: ", timeout).has_value();
+  EXPECT_TRUE(ready) << process_.all();
+  return ready;
+}
+
+}  // namespace widelane::test

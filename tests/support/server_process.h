@@ -1,0 +1,48 @@
+// A server in a process of its own, for what needs one: signals, ports taken, driver libraries, exit codes.
+
+#ifndef WIDELANE_TESTS_SUPPORT_SERVER_PROCESS_H_
+#define WIDELANE_TESTS_SUPPORT_SERVER_PROCESS_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tests/support/rpc.h"
+
+namespace widelane::test {
+
+class ServerProcess {
+ public:
+  // Starts the server on free loopback ports with these further arguments.
+  explicit ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment = {});
+
+  // Waits until its ports are open; false (and a failed expectation with its log) if it ends before.
+  bool WaitForPorts();
+  // Waits until it says that it is ready.
+  bool WaitUntilReady(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+  // After WaitForPorts.
+  const std::string& grpc_address() const { return grpc_address_; }
+  const std::string& http_address() const { return http_address_; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  v1::Scoring::Stub& stub() { return *stub_; }
+
+  Process& process() { return process_; }
+
+ private:
+  Process process_;
+  std::string grpc_address_;
+  std::string http_address_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Scoring::Stub> stub_;
+};
+
+// The server's command line with explicit addresses.
+std::vector<std::string> ServerCommand(const std::string& grpc_address, const std::string& http_address,
+                                       const std::vector<std::string>& arguments);
+
+}  // namespace widelane::test
+
+#endif  // WIDELANE_TESTS_SUPPORT_SERVER_PROCESS_H_
