@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -17,8 +17,16 @@ constexpr size_t kLabelsShown = 10;
 struct Options {
   std::string in;
   std::string out;
-  WeightType weight_type = WeightType::kFloat32;
+  std::string weight_type = WeightTypeName(WeightType::kFloat32);
 };
+
+// `name` is one that the command line takes.
+WeightType WeightTypeOf(const std::string& name) {
+  for (const WeightType type : {WeightType::kFloat16, WeightType::kBfloat16}) {
+    if (name == WeightTypeName(type)) return type;
+  }
+  return WeightType::kFloat32;
+}
 
 std::string DescribeLabels(const Model& model) {
   const auto& labels = model.labels();
@@ -30,7 +38,7 @@ std::string DescribeLabels(const Model& model) {
 }
 
 absl::Status Import(const Options& options) {
-  const auto model = ImportLiblinearFile(options.in, options.weight_type);
+  const auto model = ImportLiblinearFile(options.in, WeightTypeOf(options.weight_type));
   if (!model.ok()) return model.status();
   if (absl::Status status = WriteModelFile(**model, options.out); !status.ok()) return status;
   std::error_code ignored;
@@ -50,11 +58,9 @@ void AddImportCommand(CLI::App& app, Run& run) {
   CLI::App* liblinear = command->add_subcommand("liblinear", "From a model that liblinear's train has written");
   liblinear->add_option("IN", options->in, "liblinear model, text")->required();
   liblinear->add_option("OUT", options->out, "Model file to write, NAME.safetensors")->required();
-  const std::map<std::string, WeightType> types = {
-      {"float32", WeightType::kFloat32}, {"float16", WeightType::kFloat16}, {"bfloat16", WeightType::kBfloat16}};
-  liblinear->add_option("--weight-type", options->weight_type, "How weights are stored: float32, float16 or bfloat16")
-      ->transform(CLI::Transformer(types).description(""))
-      ->option_text("TYPE [float32]");
+  liblinear->add_option("--weight-type", options->weight_type, "How weights are stored")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
+      ->capture_default_str();
   liblinear->callback([options, &run] { run = [options] { return Import(*options); }; });
 }
 

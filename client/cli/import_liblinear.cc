@@ -53,7 +53,8 @@ struct Header {
 
   // Columns of w: one for two classes, except Crammer and Singer's method.
   uint32_t columns() const { return *classes == 2 && solver->name != kCrammerSinger ? 1 : *classes; }
-  // Two classes are told apart by the sign of the first column, even where there are two: liblinear's predict looks at no other.
+  // Two classes are told apart by the sign of the first column, even where there are two: liblinear's predict looks at
+  // no other.
   uint32_t outputs() const { return *classes == 2 ? 1 : *classes; }
 };
 
@@ -171,9 +172,10 @@ class Importer {
   absl::Status ReadWeights() {
     const uint64_t features = *header_.features;
     const uint32_t outputs = header_.outputs();
+    const uint32_t columns = header_.columns();
     // A number takes a digit and a blank or line end at least.
-    if (features > bytes_ / 2 / outputs) {
-      return Error("nr_feature is ", features, " with ", outputs, " numbers each, more than a file of ", bytes_,
+    if (features > bytes_ / 2 / columns) {
+      return Error("nr_feature is ", features, " with ", columns, " numbers each, more than a file of ", bytes_,
                    " bytes can hold");
     }
     auto weights = ModelParts::AllocateWeights(features, outputs, weight_type_);
