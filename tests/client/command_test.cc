@@ -181,9 +181,12 @@ TEST_F(Command, ListsModels) {
 
 // The README's JSON example: no generated code, only what reflection tells.
 TEST_F(Command, AnswersJsonOverReflection) {
-  if (std::system("python3 -c 'import grpc, google.protobuf' 2>/dev/null") != 0) {
-    GTEST_SKIP() << "Python's grpcio and protobuf are not installed";
+  std::string python;
+  for (const char* candidate : {"python3", "/usr/bin/python3"}) {
+    const std::string line = std::string(candidate) + " -c 'import grpc, google.protobuf' 2>/dev/null";
+    if (python.empty() && std::system(line.c_str()) == 0) python = candidate;
   }
+  if (python.empty()) GTEST_SKIP() << "Python's grpcio and protobuf are not installed";
   StubService service;
   service.on_score = [](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
     if (request.model() != "m") return grpc::Status(grpc::StatusCode::NOT_FOUND, "there is no such model");
@@ -193,7 +196,7 @@ TEST_F(Command, AnswersJsonOverReflection) {
   service.Start();
   const auto call = [&](const std::string& rest) {
     const std::string line =
-        std::string(WIDELANE_JSON_CALL " ") + service.address() + " " + rest + " >" + folder_ + "/out 2>&1";
+        python + " " WIDELANE_JSON_CALL " " + service.address() + " " + rest + " >" + folder_ + "/out 2>&1";
     const int status = std::system(line.c_str());
     return std::to_string(WEXITSTATUS(status)) + " " + Slurp(folder_ + "/out");
   };
