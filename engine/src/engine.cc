@@ -119,10 +119,11 @@ class Engine::Impl {
       ++unfinished_;
     }
     in_flight_.fetch_add(1, std::memory_order_acq_rel);
-    if (slab->rows() == 0) return Finish(std::move(slab), listener);
+    const bool empty = slab->rows() == 0;
+    if (empty && where == Where::kAnywhere) return Finish(std::move(slab), listener);
     const uint64_t work = WorkOf(*slab);
-    const bool on_gpu =
-        gpu_group_ != nullptr && (options_.devices.kind != DeviceSelection::Kind::kAuto || work >= options_.gpu_work);
+    const bool on_gpu = gpu_group_ != nullptr && !empty &&
+                        (options_.devices.kind != DeviceSelection::Kind::kAuto || work >= options_.gpu_work);
     if (!on_gpu && where == Where::kAnywhere && work < options_.inline_work) {
       if (Lane* lane = TakeInlineLane(); lane != nullptr) return ScoreHere(std::move(slab), listener, *lane);
     }

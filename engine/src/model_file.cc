@@ -33,9 +33,23 @@ constexpr DtypeOf kDtypes[] = {{WeightType::kFloat32, "F32"},
                                {WeightType::kInt8, "I8"}};
 constexpr Link kLinks[] = {Link::kIdentity, Link::kSigmoid, Link::kSoftmax, Link::kOneVsRest, Link::kExp};
 
+// What a hostile file put into a message, fit for logs and replies: printable, of bounded length.
+std::string Printable(absl::string_view text) {
+  constexpr size_t kLongest = 500;
+  std::string printable;
+  for (const char c : text.substr(0, kLongest)) {
+    if (c >= 0x20 && c < 0x7F) {
+      printable += c;
+    } else {
+      absl::StrAppend(&printable, "\\x", absl::Hex(static_cast<uint8_t>(c), absl::kZeroPad2));
+    }
+  }
+  return printable;
+}
+
 // A status with the file in front.
 absl::Status InFile(const std::string& name, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(name, ": ", std::string(status.message())));
+  return absl::Status(status.code(), absl::StrCat(name, ": ", Printable(status.message())));
 }
 
 absl::Status SystemError(const char* what) {
@@ -400,7 +414,8 @@ absl::Status WriteTemporary(const Model& model, const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Model>> ReadModelFile(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without blocking: a pipe is refused below, not waited for.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return InFile(path, SystemError("cannot open"));
   struct stat info = {};
   if (fstat(file.get(), &info) != 0) return InFile(path, SystemError("cannot read"));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "widelane/engine/model_file.h"
 
@@ -208,6 +209,8 @@ absl::StatusOr<uint64_t> SafetensorsHeaderLength(const std::byte* prefix, uint64
 
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json, uint64_t block_size) {
   if (json.empty() || json[0] != '{') return absl::InvalidArgumentError("the header does not begin with '{'");
+  // The parser takes a zero byte for the end and would not look at what follows.
+  if (absl::StrContains(json, '\0')) return absl::InvalidArgumentError("header: not JSON: holds a zero byte");
   HeaderReader reader;
   const bool parsed = Json::sax_parse(json.begin(), json.end(), &reader);
   if (!parsed) return absl::InvalidArgumentError(absl::StrCat("header: ", reader.problem()));
@@ -223,7 +226,8 @@ std::string FormatSafetensorsHeader(const SafetensorsHeader& header) {
     json[tensor.name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, tensor.end}}};
   }
-  std::string text = json.dump();
+  // Replaces what is not UTF-8 (a source may be anything) rather than throw.
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t length = text.size();
   std::string bytes(kSafetensorsPrefix, '\0');
