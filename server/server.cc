@@ -90,7 +90,8 @@ void Server::Impl::Shutdown() {
     if (std::exchange(shut_down_, true)) return;
   }
   state_.SetStopping();
-  if (loader_ != nullptr) {
+  const bool started = loader_ != nullptr;
+  if (started) {
     spdlog::info("stopping: not ready any more");
     WaitForDrainDelay();
   }
@@ -102,7 +103,7 @@ void Server::Impl::Shutdown() {
   registry_.reset();
   engine_.reset();
   http_.reset();
-  spdlog::info("stopped");
+  if (started) spdlog::info("stopped");
 }
 
 void Server::Impl::HurryShutdown() {

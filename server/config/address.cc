@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -30,7 +31,12 @@ Addresses LookUp(const HostPort& address, int& error) {
   return Addresses(error == 0 ? list : nullptr);
 }
 
-std::string Text(int error) { return std::system_category().message(error); }
+// The system's words, as the end of a sentence.
+std::string Text(int error) {
+  std::string text = std::system_category().message(error);
+  text[0] = absl::ascii_tolower(static_cast<unsigned char>(text[0]));
+  return text;
+}
 
 }  // namespace
 
@@ -66,18 +72,31 @@ absl::StatusOr<HostPort> Resolve(const HostPort& address) {
   return HostPort{host, address.port};
 }
 
-std::string WhyNotBound(const HostPort& address) {
+void Knock(const HostPort& address) {
   int error = 0;
   const Addresses list = LookUp(address, error);
-  if (error != 0) return gai_strerror(error);
+  if (error != 0) return;
+  const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return;
+  (void)connect(fd, list->ai_addr, list->ai_addrlen);
+  close(fd);
+}
+
+absl::Status CheckCanListen(const std::string& what, const HostPort& address) {
+  const auto refuse = [&](const std::string& reason) {
+    return absl::UnavailableError(absl::StrCat("cannot listen for ", what, " on ", ToText(address), ": ", reason));
+  };
+  int error = 0;
+  const Addresses list = LookUp(address, error);
+  if (error != 0) return refuse(gai_strerror(error));
   const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return Text(errno);
+  if (fd < 0) return refuse(Text(errno));
   const int on = 1;
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool bound = bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 1) == 0;
+  const bool can_listen = bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 1) == 0;
   const int reason = errno;
   close(fd);
-  return bound ? "it was taken a moment ago" : Text(reason);
+  return can_listen ? absl::OkStatus() : refuse(Text(reason));
 }
 
 }  // namespace widelane

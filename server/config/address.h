@@ -24,9 +24,12 @@ std::string ToText(const HostPort& address);
 // `host` as a numeric address. Errors: UNAVAILABLE naming the host.
 absl::StatusOr<HostPort> Resolve(const HostPort& address);
 
-// Why nobody can listen on `address` now, in the system's words ("Address already in use"); for messages, after it
-// failed.
-std::string WhyNotBound(const HostPort& address);
+// Whether somebody could listen on `address` at this moment. Errors: UNAVAILABLE with `what`, the address and the
+// system's words ("address already in use").
+absl::Status CheckCanListen(const std::string& what, const HostPort& address);
+
+// Opens a connection to a numeric address and closes it at once, without waiting.
+void Knock(const HostPort& address);
 
 }  // namespace widelane
 

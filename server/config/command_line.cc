@@ -70,7 +70,7 @@ class Parser {
 
  private:
   void AddOption(const std::string& name, const std::string& help) {
-    app_.add_option("--" + name, values_[name], help)->type_name("VALUE")->allow_extra_args(false);
+    app_.add_option("--" + name, values_[name], help)->option_text("VALUE")->allow_extra_args(false);
   }
   static CommandLine Print(std::string text) {
     CommandLine result;

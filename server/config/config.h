@@ -28,8 +28,9 @@ struct LimitsConfig {
   uint64_t max_request_rows = 4 << 20;
   uint64_t max_request_entries = 16 << 20;
   uint64_t max_reply_bytes = 256 << 20;
-  uint64_t max_queued_requests = 4096;            // received and not yet answered
-  uint64_t max_queued_bytes = uint64_t{1} << 30;  // of their messages and replies
+  uint64_t max_queued_requests = 4096;                  // received and not yet answered
+  uint64_t max_queued_bytes = 512 << 20;                // of their messages
+  uint64_t max_queued_reply_bytes = uint64_t{1} << 30;  // of their replies
 };
 
 struct ModelSource {

@@ -185,8 +185,10 @@ std::vector<Option> MakeOptions() {
              [](C& c) -> uint64_t& { return c.limits.max_reply_bytes; }),
       Number("max-queued-requests", "Most requests in the server at once", 1, kMost64,
              [](C& c) -> uint64_t& { return c.limits.max_queued_requests; }),
-      Number("max-queued-bytes", "Most bytes of requests and replies in the server at once", 1024, kMost64,
+      Number("max-queued-bytes", "Most bytes of requests in the server at once", 1024, kMost64,
              [](C& c) -> uint64_t& { return c.limits.max_queued_bytes; }),
+      Number("max-queued-reply-bytes", "Most bytes of their replies", 1024, kMost64,
+             [](C& c) -> uint64_t& { return c.limits.max_queued_reply_bytes; }),
       Number("slabs", "Batches that may be filling, waiting or running at once", 1, kMostThreads,
              [](C& c) -> size_t& { return c.engine.slabs; }),
       Number("slab-rows", "Rows a batch may hold", 1, kMost32, [](C& c) -> uint32_t& { return c.engine.slab.rows; }),
@@ -234,6 +236,10 @@ std::vector<std::string> CheckTogether(const ServerConfig& config) {
   if (config.limits.max_queued_bytes < config.limits.max_message_bytes) {
     problems.push_back(absl::StrCat("--max-queued-bytes ", config.limits.max_queued_bytes,
                                     " must not be less than --max-message-bytes ", config.limits.max_message_bytes));
+  }
+  if (config.limits.max_queued_reply_bytes < config.limits.max_reply_bytes) {
+    problems.push_back(absl::StrCat("--max-queued-reply-bytes ", config.limits.max_queued_reply_bytes,
+                                    " must not be less than --max-reply-bytes ", config.limits.max_reply_bytes));
   }
   if (config.front.grpc_address == config.front.http_address && ParseHostPort(config.front.grpc_address)->port != 0) {
     problems.push_back(absl::StrCat("--grpc-address and --http-address are both ", config.front.grpc_address));

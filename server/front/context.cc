@@ -15,8 +15,15 @@ absl::Status Admission::TakeBytes(uint64_t bytes) {
   const uint64_t sum = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   if (sum <= limits_.max_queued_bytes) return absl::OkStatus();
   GiveBytes(bytes);
-  return LimitError(kMaxQueuedBytes, limits_.max_queued_bytes,
-                    "the server is full: bytes of requests and replies in it:", sum);
+  return LimitError(kMaxQueuedBytes, limits_.max_queued_bytes, "the server is full: bytes of requests in it:", sum);
+}
+
+absl::Status Admission::TakeReplyBytes(uint64_t bytes) {
+  const uint64_t sum = reply_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (sum <= limits_.max_queued_reply_bytes) return absl::OkStatus();
+  GiveReplyBytes(bytes);
+  return LimitError(kMaxQueuedReplyBytes, limits_.max_queued_reply_bytes,
+                    "the server is full: bytes of replies in it:", sum);
 }
 
 }  // namespace widelane

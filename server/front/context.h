@@ -22,14 +22,18 @@ class Admission {
   // Takes a request in, or RESOURCE_EXHAUSTED.
   absl::Status Enter();
   void Leave() { requests_.fetch_sub(1, std::memory_order_relaxed); }
-  // Takes bytes of a request or reply, or RESOURCE_EXHAUSTED.
+  // Takes bytes of a request, or RESOURCE_EXHAUSTED.
   absl::Status TakeBytes(uint64_t bytes);
   void GiveBytes(uint64_t bytes) { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // The same for a reply.
+  absl::Status TakeReplyBytes(uint64_t bytes);
+  void GiveReplyBytes(uint64_t bytes) { reply_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
 
  private:
   const LimitsConfig& limits_;
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> reply_bytes_{0};
 };
 
 struct FrontContext {

@@ -54,6 +54,8 @@ absl::Status FrontEnd::Listen() {
   const std::optional<HostPort> wanted = ParseHostPort(config.grpc_address);
   if (!wanted.has_value())
     return absl::InvalidArgumentError(absl::StrCat("'", config.grpc_address, "' is not host:port"));
+  // Asked first because gRPC does not tell why it cannot listen, and logs pages about it.
+  if (absl::Status status = CheckCanListen("gRPC", *wanted); !status.ok()) return status;
   grpc::EnableDefaultHealthCheckService(true);
   if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
@@ -67,8 +69,7 @@ absl::Status FrontEnd::Listen() {
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port <= 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen for gRPC on ", config.grpc_address, ": ", WhyNotBound(*wanted)));
+    return absl::UnavailableError(absl::StrCat("cannot listen for gRPC on ", config.grpc_address));
   }
   SetReady(false);
   address_ = ToText({wanted->host, static_cast<uint16_t>(port)});

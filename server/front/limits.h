@@ -19,8 +19,10 @@ inline constexpr char kMaxRequestEntries[] = "max-request-entries";
 inline constexpr char kMaxReplyBytes[] = "max-reply-bytes";
 inline constexpr char kMaxQueuedRequests[] = "max-queued-requests";
 inline constexpr char kMaxQueuedBytes[] = "max-queued-bytes";
-inline constexpr const char* kLimitOptions[] = {kMaxMessageBytes, kMaxRequestRows,    kMaxRequestEntries,
-                                                kMaxReplyBytes,   kMaxQueuedRequests, kMaxQueuedBytes};
+inline constexpr char kMaxQueuedReplyBytes[] = "max-queued-reply-bytes";
+inline constexpr const char* kLimitOptions[] = {kMaxMessageBytes,    kMaxRequestRows,    kMaxRequestEntries,
+                                                kMaxReplyBytes,      kMaxQueuedRequests, kMaxQueuedBytes,
+                                                kMaxQueuedReplyBytes};
 
 // RESOURCE_EXHAUSTED: "<what> <asked>, the limit is <limit> (--<option>)".
 absl::Status LimitError(absl::string_view option, uint64_t limit, absl::string_view what, uint64_t asked);

@@ -138,8 +138,8 @@ absl::Status ScoreCall::PrepareReply() {
   if (bytes > limits.max_reply_bytes) {
     return LimitError(kMaxReplyBytes, limits.max_reply_bytes, "bytes of the reply:", bytes);
   }
-  if (absl::Status status = context_.admission.TakeBytes(bytes); !status.ok()) return status;
-  bytes_taken_ += bytes;
+  if (absl::Status status = context_.admission.TakeReplyBytes(bytes); !status.ok()) return status;
+  reply_bytes_taken_ = bytes;
   reply_.Start(shape);
   return absl::OkStatus();
 }
@@ -211,6 +211,7 @@ void ScoreCall::ReleaseResources() {
   reply_.Reset();
   if (request_.plain_indices.capacity() > kMostKept || request_.plain_indptr.capacity() > kMostKept) request_ = {};
   context_.admission.GiveBytes(std::exchange(bytes_taken_, 0));
+  context_.admission.GiveReplyBytes(std::exchange(reply_bytes_taken_, 0));
   if (std::exchange(entered_, false)) context_.admission.Leave();
 }
 

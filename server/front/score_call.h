@@ -81,6 +81,7 @@ class ScoreCall final : public ScoreTask {
   std::chrono::steady_clock::time_point deadline_;
   bool entered_ = false;
   uint64_t bytes_taken_ = 0;
+  uint64_t reply_bytes_taken_ = 0;
   grpc::Slice message_;
   ScoreRequestView request_;
   const ServedModel* served_ = nullptr;

@@ -2,7 +2,11 @@
 
 #include <civetweb.h>
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <string_view>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "server/config/address.h"
@@ -35,6 +39,8 @@ absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::str
                                                                   const ServerState& state) {
   const std::optional<HostPort> wanted = ParseHostPort(address);
   if (!wanted.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not host:port"));
+  // Asked first because the library does not tell why it cannot listen.
+  if (absl::Status status = CheckCanListen("HTTP", *wanted); !status.ok()) return status;
   const auto numeric = Resolve(*wanted);
   if (!numeric.ok()) return numeric.status();
 
@@ -55,12 +61,11 @@ absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::str
                            nullptr};
   mg_init_library(0);
   endpoint->context_ = mg_start(&callbacks, endpoint.get(), options);
-  if (endpoint->context_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", address, ": ", WhyNotBound(*numeric)));
-  }
+  if (endpoint->context_ == nullptr) return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", address));
   mg_server_port bound{};
   if (mg_get_server_ports(endpoint->context_, 1, &bound) < 1) return absl::InternalError("the HTTP port is unknown");
-  endpoint->address_ = ToText({wanted->host, static_cast<uint16_t>(bound.port)});
+  endpoint->numeric_ = {numeric->host, static_cast<uint16_t>(bound.port)};
+  endpoint->address_ = ToText({wanted->host, endpoint->numeric_.port});
   mg_set_request_handler(endpoint->context_, "/healthz$", HandleHealth, endpoint.get());
   mg_set_request_handler(endpoint->context_, "/readyz$", HandleReady, endpoint.get());
   mg_set_request_handler(endpoint->context_, "/metrics$", HandleMetrics, endpoint.get());
@@ -68,8 +73,23 @@ absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::str
 }
 
 HttpEndpoint::~HttpEndpoint() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (context_ != nullptr) Stop();
   mg_exit_library();
+}
+
+// The library looks whether it is to stop only after a connection or two seconds, so it is given connections.
+void HttpEndpoint::Stop() {
+  constexpr std::chrono::milliseconds kTick{5};
+  std::atomic<bool> stopped{false};
+  std::thread stopper([&] {
+    mg_stop(context_);
+    stopped = true;
+  });
+  while (!stopped) {
+    Knock(numeric_);
+    std::this_thread::sleep_for(kTick);
+  }
+  stopper.join();
 }
 
 int HttpEndpoint::HandleHealth(mg_connection* connection, void* /*self*/) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/config/address.h"
 #include "server/observe/metrics.h"
 #include "server/observe/state.h"
 
@@ -28,6 +29,7 @@ class HttpEndpoint {
 
  private:
   HttpEndpoint(const Metrics& metrics, const ServerState& state) : metrics_(metrics), state_(state) {}
+  void Stop();
   static int HandleHealth(mg_connection* connection, void* self);
   static int HandleReady(mg_connection* connection, void* self);
   static int HandleMetrics(mg_connection* connection, void* self);
@@ -35,6 +37,7 @@ class HttpEndpoint {
   const Metrics& metrics_;
   const ServerState& state_;
   mg_context* context_ = nullptr;
+  HostPort numeric_;
   std::string address_;
 };
 
