@@ -63,6 +63,10 @@ void EveryBackend::MakeEngine(const EngineOptions& options) {
 
 void EveryBackend::SetUp() { MakeEngine(GetParam().options); }
 
+void EveryBackend::TearDown() {
+  if (engine_ != nullptr) EXPECT_EQ(engine_->device_failures(), 0U);
+}
+
 void EveryBackend::UseSlabs(const SlabOptions& slab) {
   EngineOptions options = GetParam().options;
   options.slab = slab;

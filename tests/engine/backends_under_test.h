@@ -30,6 +30,8 @@ std::vector<BackendUnderTest> AllBackends();
 class EveryBackend : public ::testing::TestWithParam<BackendUnderTest> {
  protected:
   void SetUp() override;
+  // A GPU that fails is stood in for by the CPU, whose bits are right: that must not pass for a test of the GPU.
+  void TearDown() override;
 
   // An engine with slabs of another size, for tests of large batches.
   void UseSlabs(const SlabOptions& slab);
