@@ -144,7 +144,9 @@ void ReplyWriter::Start(const ReplyShape& shape) {
     top_outputs_.resize(shape.rows * shape.top_k);
   }
   if ((shape.outputs & kReplyLabels) != 0) labels_.resize(shape.rows);
-  head_ = grpc::Slice(slice, grpc::Slice::STEAL_REF).sub(0, static_cast<size_t>(at - begin));
+  // Not Slice::sub, which copies what is short: the arrays are yet to be written.
+  GRPC_SLICE_SET_LENGTH(slice, static_cast<size_t>(at - begin));
+  head_ = grpc::Slice(slice, grpc::Slice::STEAL_REF);
 }
 
 void ReplyWriter::NoteNotFinite(uint64_t position) {
@@ -247,8 +249,8 @@ grpc::ByteBuffer ReplyWriter::Finish(uint64_t ignored_features, const v1::StageT
     grpc_slice slice = grpc_slice_malloc_large(tail_bytes);
     uint8_t* const begin = GRPC_SLICE_START_PTR(slice);
     const uint8_t* end = WriteTail(ignored_features, times, times_bytes, begin);
-    const grpc::Slice slices[] = {head_,
-                                  grpc::Slice(slice, grpc::Slice::STEAL_REF).sub(0, static_cast<size_t>(end - begin))};
+    GRPC_SLICE_SET_LENGTH(slice, static_cast<size_t>(end - begin));
+    const grpc::Slice slices[] = {head_, grpc::Slice(slice, grpc::Slice::STEAL_REF)};
     reply = grpc::ByteBuffer(slices, 2);
   }
   Reset();
