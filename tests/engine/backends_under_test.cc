@@ -64,7 +64,8 @@ void EveryBackend::MakeEngine(const EngineOptions& options) {
 void EveryBackend::SetUp() { MakeEngine(GetParam().options); }
 
 void EveryBackend::TearDown() {
-  if (engine_ != nullptr) EXPECT_EQ(engine_->device_failures(), 0U);
+  if (engine_ == nullptr) return;
+  EXPECT_EQ(engine_->device_failures(), 0U);
 }
 
 void EveryBackend::UseSlabs(const SlabOptions& slab) {
