@@ -355,7 +355,7 @@ TEST_P(NumericContract, LargeBatchesAreCutWithoutATrace) {
 
 TEST_P(NumericContract, LargeBatchesOfManyOutputsToo) {
   Random random(12);
-  for (const uint32_t outputs : {2U, 4U, 31U, 32U, 129U}) {
+  for (const uint32_t outputs : {2U, 4U, 31U, 32U, 129U, 1500U}) {
     SCOPED_TRACE(absl::StrCat(outputs, " outputs"));
     const auto model = Load(RandomModel({.features = 800, .outputs = outputs, .link = Link::kSoftmax}, random));
     const auto rows = RandomRows(60'000 / outputs / 4 / kShrink + 9, {.features = 800, .longest = 25}, random);
