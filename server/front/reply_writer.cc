@@ -1,6 +1,7 @@
 #include "server/front/reply_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -88,10 +89,11 @@ absl::Status CheckReplyShape(const ReplyShape& shape) {
   return absl::OkStatus();
 }
 
-uint8_t EngineWants(uint8_t outputs) {
+uint8_t EngineWants(const Model& model, uint8_t outputs) {
   uint8_t wants = 0;
   if ((outputs & (kReplyScores | kReplyTopK)) != 0) wants |= kWantScores;
-  if ((outputs & (kReplyRaw | kReplyLabels | kReplyProbabilities | kReplyTopK)) != 0) wants |= kWantRaw;
+  if ((outputs & (kReplyRaw | kReplyLabels | kReplyTopK)) != 0) wants |= kWantRaw;
+  if ((outputs & kReplyProbabilities) != 0) wants |= model.outputs() > 1 ? kWantScores : kWantRaw;
   return wants;
 }
 
@@ -167,14 +169,7 @@ void ReplyWriter::Add(const Slab& slab, const Segment& segment, uint64_t first_r
       labels_[first_row + row] = LabelOf(*shape_.model, slab.raw(segment.first_row + row));
     }
   }
-  if (probability_array_ != nullptr) {
-    std::vector<float> row_probabilities(probabilities_);
-    const size_t row_bytes = probabilities_ * sizeof(float);
-    for (uint32_t row = 0; row < segment.rows; ++row) {
-      Probabilities(*shape_.model, slab.raw(segment.first_row + row), row_probabilities.data());
-      std::memcpy(probability_array_ + (first_row + row) * row_bytes, row_probabilities.data(), row_bytes);
-    }
-  }
+  if (probability_array_ != nullptr) AddProbabilities(slab, segment, first_row);
   if (top_scores_ != nullptr) AddTopK(slab, segment, first_row);
 }
 
@@ -185,6 +180,21 @@ void ReplyWriter::AddScores(const Slab& slab, const Segment& segment, uint64_t f
   if (AllFinite(scores, count)) return;
   const float* bad = std::find_if_not(scores, scores + count, [](float score) { return std::isfinite(score); });
   NoteNotFinite(first_row * outputs_ + static_cast<uint64_t>(bad - scores));
+}
+
+void ReplyWriter::AddProbabilities(const Slab& slab, const Segment& segment, uint64_t first_row) {
+  const size_t row_bytes = probabilities_ * sizeof(float);
+  uint8_t* const to = probability_array_ + first_row * row_bytes;
+  if (outputs_ > 1) {
+    // The scores are the probabilities; the device has done the work.
+    std::memcpy(to, slab.scores(segment.first_row), segment.rows * row_bytes);
+    return;
+  }
+  for (uint32_t row = 0; row < segment.rows; ++row) {
+    std::array<float, 2> both{};
+    Probabilities(*shape_.model, slab.raw(segment.first_row + row), both.data());
+    std::memcpy(to + row * row_bytes, both.data(), row_bytes);
+  }
 }
 
 void ReplyWriter::AddTopK(const Slab& slab, const Segment& segment, uint64_t first_row) {

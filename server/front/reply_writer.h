@@ -29,7 +29,7 @@ struct ReplyShape {
 // FAILED_PRECONDITION for labels or probabilities the model does not have, INVALID_ARGUMENT for a top_k it cannot give.
 absl::Status CheckReplyShape(const ReplyShape& shape);
 // What the engine must compute for it (kWantScores, kWantRaw).
-uint8_t EngineWants(uint8_t outputs);
+uint8_t EngineWants(const Model& model, uint8_t outputs);
 // Bytes the reply will have, a little more at most.
 uint64_t ReplyBytes(const ReplyShape& shape);
 
@@ -52,6 +52,7 @@ class ReplyWriter {
   template <typename T>
   uint8_t* WriteArrayHeader(int field, uint64_t count, uint8_t* at, uint8_t*& array);
   void AddScores(const Slab& slab, const Segment& segment, uint64_t first_row);
+  void AddProbabilities(const Slab& slab, const Segment& segment, uint64_t first_row);
   void AddTopK(const Slab& slab, const Segment& segment, uint64_t first_row);
   void NoteNotFinite(uint64_t position);
   size_t TailBytes(uint64_t ignored_features, size_t times_bytes) const;

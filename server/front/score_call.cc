@@ -126,7 +126,7 @@ absl::Status ScoreCall::ReadRequest() {
   work_.shape = *shape;
   work_.model = served_->loaded();
   work_.has_values = request_.csr.values.has_value() && !AllOnes(*request_.csr.values);
-  work_.wants = EngineWants(request_.outputs);
+  work_.wants = EngineWants(model, request_.outputs);
   return absl::OkStatus();
 }
 
