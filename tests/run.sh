@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds and runs all of them from a clean clone. tests/README.md tells the steps.
 #
-#   tests/run.sh [STEP ...]     steps: install format shell cpu tidy cuda asan tsan fuzz; without one: all, in this order
+#   tests/run.sh [STEP ...]     steps: install format shell cpu tidy cuda asan tsan fuzz; without one: all, in this order;
+#                               and tidy-all, which takes an hour
 #
 # Environment: WIDELANE_FUZZ_SECONDS (each fuzzer's time, 20), WIDELANE_TEST_DATA (folder of public data sets; without it
 # their tests are skipped). The last line counts test cases and checks; the exit code is 0 if none failed.
@@ -9,7 +10,7 @@ set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
-readonly steps=(install format shell cpu tidy cuda asan tsan fuzz)
+readonly steps=(install format shell cpu tidy cuda asan tsan fuzz) more_steps=(tidy-all)
 readonly test_timeout_s=300
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
@@ -37,15 +38,16 @@ sources() {
   find engine server client deploy tests -type f \( "${expression[@]:1}" \) -print0 | sort -z
 }
 
-# build PRESET FOLDER [CMAKE OPTION ...]: quiet unless it fails.
+# build PRESET FOLDER TARGETS [CMAKE OPTION ...]: quiet unless it fails.
 build() {
-  local preset=$1 folder=$2 log=$2.log launcher=()
-  shift 2
+  local preset=$1 folder=$2 log=$2.log targets launcher=()
+  read -ra targets <<<"$3"
+  shift 3
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   if cmake --preset "$preset" -B "$folder" "${launcher[@]}" "$@" >"$log" 2>&1 &&
-    cmake --build "$folder" -j "$jobs" >>"$log" 2>&1; then
+    cmake --build "$folder" -j "$jobs" --target "${targets[@]}" >>"$log" 2>&1; then
     return 0
   fi
   tail -n 60 "$log"
@@ -91,22 +93,26 @@ step_shell() {
   check "shellcheck" xargs -0 -a build/files shellcheck
 }
 
-step_cpu() { if build cpu build/cpu -DWIDELANE_TESTS=ON; then run_tests build/cpu; fi; }
+step_cpu() { if build cpu build/cpu all -DWIDELANE_TESTS=ON; then run_tests build/cpu; fi; }
 
-step_tidy() {
+# tidy [OPTION ...]: clang-tidy on what the preset cpu compiles, and with its flags.
+tidy() {
   local tool
   if ! tool=$(command -v clang-tidy-14); then
     skip "tidy: clang-tidy-14 is not there, and other versions find other things"
     return
   fi
-  build cpu build/cpu -DWIDELANE_TESTS=ON || return
-  # Only what that build compiles: clang-tidy needs to know how.
-  sources cc | grep -zvE '^tests/fuzz/' >build/files
+  build cpu build/cpu all -DWIDELANE_TESTS=ON || return
+  sources cc | grep -zvE '^(tests/fuzz|engine/src/cuda)/' >build/files
   check "clang-tidy" xargs -0 -a build/files -n 1 -P "$jobs" \
-    timeout "$test_timeout_s" "$tool" -p build/cpu --quiet
+    timeout "$test_timeout_s" "$tool" -p build/cpu --quiet "$@"
 }
 
-# The CUDA backend: everything compiles, and the engine's tests run on the GPUs there are. In a folder of its own, for one
+# Path analysis and two other checks take most of the time of all.
+step_tidy() { tidy '--checks=-clang-analyzer-*,-performance-unnecessary-value-param,-bugprone-reserved-identifier'; }
+step_tidy-all() { tidy; }
+
+# The CUDA backend: the product compiles, and the engine's tests run on the GPUs there are. In a folder of its own, for one
 # architecture, that of the GPU here, is enough to test and too little to hand out.
 step_cuda() {
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
@@ -115,8 +121,10 @@ step_cuda() {
   fi
   local architecture
   architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc '0-9')
-  build release build/cuda -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON \
+  build release build/cuda "widelane-server widelane tests/engine/all" -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON \
     "-DWIDELANE_CUDA_ARCHITECTURES=${architecture:-90}-real" || return
+  # Where there is a GPU, tests of it that skip are tests that failed.
+  [ -z "$architecture" ] || local -x WIDELANE_REQUIRE_GPU=1
   run_tests build/cuda/tests/engine
 }
 
@@ -124,13 +132,13 @@ step_asan() {
   local -x ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
   local -x LSAN_OPTIONS=
   [ ! -e tests/support/lsan.supp ] || LSAN_OPTIONS=suppressions=$root/tests/support/lsan.supp
-  if build asan build/asan -DWIDELANE_TESTS=ON; then run_tests build/asan; fi
+  if build asan build/asan all -DWIDELANE_TESTS=ON; then run_tests build/asan; fi
 }
 
 step_tsan() {
   local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   [ ! -e tests/support/tsan.supp ] || TSAN_OPTIONS+=:suppressions=$root/tests/support/tsan.supp
-  build tsan build/tsan -DWIDELANE_TESTS=ON || return
+  build tsan build/tsan all -DWIDELANE_TESTS=ON || return
   # Kernels that place libraries far apart confuse this sanitizer; turning that off is not allowed everywhere.
   if setarch "$(uname -m)" -R true 2>/dev/null; then runner=(setarch "$(uname -m)" -R); fi
   run_tests build/tsan
@@ -146,12 +154,12 @@ step_fuzz() {
     fi
     compilers=(-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
   fi
-  build fuzz build/fuzz "${compilers[@]}" || return
+  build fuzz build/fuzz tests/fuzz/all "${compilers[@]}" || return
   for fuzzer in build/fuzz/bin/*_fuzz; do
     name=$(basename "$fuzzer")
     mkdir -p "build/fuzz/corpus/$name"
-    local corpora=("build/fuzz/corpus/$name")
-    [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")
+    local corpora=("build/fuzz/corpus/$name") seeds=tests/fuzz/corpus/${name%_fuzz}
+    [ ! -d "$seeds" ] || corpora+=("$seeds")
     if timeout "$test_timeout_s" "$fuzzer" -max_total_time="${WIDELANE_FUZZ_SECONDS:-20}" -timeout=10 -rss_limit_mb=4096 \
       -artifact_prefix="build/fuzz/$name." "${corpora[@]}" >"build/fuzz/$name.log" 2>&1; then
       pass "$name"
@@ -168,8 +176,8 @@ if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
   exit 0
 fi
 for step in "$@"; do
-  if [[ " ${steps[*]} " != *" $step "* ]]; then
-    echo "run.sh: there is no step '$step'; there are: ${steps[*]}" >&2
+  if [[ " ${steps[*]} ${more_steps[*]} " != *" $step "* ]]; then
+    echo "run.sh: there is no step '$step'; there are: ${steps[*]} ${more_steps[*]}" >&2
     exit 2
   fi
 done
