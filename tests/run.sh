@@ -15,8 +15,8 @@ readonly test_timeout_s=300
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
-# Counts one check, or with a second argument so many.
-pass() { passed=$((passed + ${2:-1})); }
+# Count one check, or so many.
+pass() { passed=$((passed + ${1:-1})); }
 fail() {
   failed=$((failed + ${2:-1}))
   echo "FAILED: $1"
@@ -28,7 +28,7 @@ skip() {
 check() {
   local what=$1
   shift
-  if "$@"; then pass "$what"; else fail "$what"; fi
+  if "$@"; then pass; else fail "$what"; fi
 }
 
 # Our own files with these endings, zero-terminated.
@@ -65,14 +65,18 @@ run_tests() {
   "${runner[@]}" ctest --test-dir "$folder" -j "$jobs" --timeout "$test_timeout_s" --output-on-failure \
     --no-tests=error --output-junit "$report" 2>&1 |
     grep --line-buffered -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )'
-  total=$(junit tests "$report") bad=$(junit failures "$report") ignored=$(junit skipped "$report")
-  if [ -z "$total" ] || [ "$total" -eq 0 ]; then
+  if [ ! -e "$report" ]; then
     fail "no tests ran in $folder"
     return
   fi
+  total=$(junit tests "$report") bad=$(junit failures "$report")
+  ignored=$(($(junit skipped "$report") + $(junit disabled "$report")))
   [ "$bad" -eq 0 ] || fail "$bad tests in $folder" "$bad"
-  [ "$ignored" -eq 0 ] || skip "$ignored tests in $folder, listed above with ***Skipped" "$ignored"
-  pass "" $((total - bad - ignored))
+  if [ "$ignored" -gt 0 ]; then
+    skip "$ignored tests in $folder, listed above with ***Skipped; their reasons:" "$ignored"
+    grep -hA 1 ': Skipped$' "$folder/Testing/Temporary/LastTest.log" | grep -vE ': Skipped$|^--$' | sort | uniq -c
+  fi
+  pass $((total - bad - ignored))
 }
 runner=()
 
@@ -162,7 +166,7 @@ step_fuzz() {
     [ ! -d "$seeds" ] || corpora+=("$seeds")
     if timeout "$test_timeout_s" "$fuzzer" -max_total_time="${WIDELANE_FUZZ_SECONDS:-20}" -timeout=10 -rss_limit_mb=4096 \
       -artifact_prefix="build/fuzz/$name." "${corpora[@]}" >"build/fuzz/$name.log" 2>&1; then
-      pass "$name"
+      pass
       tail -n 1 "build/fuzz/$name.log"
     else
       tail -n 40 "build/fuzz/$name.log"
