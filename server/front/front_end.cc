@@ -4,12 +4,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/server_builder.h"
 #include "server/config/address.h"
 
@@ -27,6 +31,15 @@ size_t UsableCores() {
 size_t CompletionQueues(const FrontConfig& config) {
   return config.completion_queues != 0 ? config.completion_queues : std::max<size_t>(1, UsableCores() / 2);
 }
+
+// Takes reflection out again: its library adds it to every server of the process it is linked into.
+class WithoutReflection : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins, [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
 
 void AddArguments(const ServerConfig& config, grpc::ServerBuilder& builder) {
   // A message that is a little over the limit is refused by ours, which names the option; gRPC refuses what is far over
@@ -57,10 +70,11 @@ absl::Status FrontEnd::Listen() {
   // Asked first because gRPC does not tell why it cannot listen, and logs pages about it.
   if (absl::Status status = CheckCanListen("gRPC", *wanted); !status.ok()) return status;
   grpc::EnableDefaultHealthCheckService(true);
-  if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   grpc::ServerBuilder builder;
   AddArguments(context_.config, builder);
+  if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   int port = 0;
   builder.AddListeningPort(config.grpc_address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service_);

@@ -66,7 +66,7 @@ void ScoreCall::Handle() {
   scope_.emplace(context_.metrics, Method::kScore);
   if (const absl::Status status = Prepare(); !status.ok()) {
     context_.metrics.OnRefused(status);
-    Complete(InRows(status), {});
+    Complete(status, {});
     return;
   }
   // From here on the call may end, and begin anew, on another thread.
@@ -120,7 +120,7 @@ absl::Status ScoreCall::ReadRequest() {
   const CsrLimits csr_limits{limits.max_request_rows, limits.max_request_entries,
                              context_.batcher.load(std::memory_order_acquire)->engine().limits().max_row_entries};
   const auto shape = CheckShape(request_.csr, csr_limits);
-  if (!shape.ok()) return shape.status();
+  if (!shape.ok()) return InRows(shape.status());
 
   work_.csr = request_.csr;
   work_.shape = *shape;

@@ -1,0 +1,123 @@
+#include "server/config/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "tests/support/models.h"
+
+namespace widelane {
+namespace {
+
+CommandLine Parse(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& variables = {}) {
+  return ParseCommandLine(arguments, [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+bool Mentions(const CommandLine& line, const std::string& text) {
+  for (const std::string& problem : line.problems) {
+    if (problem.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(CommandLineTest, ReadsFlags) {
+  const CommandLine line = Parse({"--model", "a=/x/a", "--model", "b=/x/b", "--devices", "0,2", "--grpc-address",
+                                  "[::1]:9", "--http-address", "", "--slab-rows=77", "--model-versions", "all",
+                                  "--reflection", "false", "--drain-delay-ms", "5"});
+  ASSERT_EQ(line.action, CommandLine::Action::kRun) << (line.problems.empty() ? "" : line.problems[0]);
+  ASSERT_EQ(line.config.models.models.size(), 2u);
+  EXPECT_EQ(line.config.models.models[1].name, "b");
+  EXPECT_EQ(line.config.models.models[1].file, "/x/b");
+  EXPECT_TRUE(line.config.models.all_versions);
+  EXPECT_EQ(line.config.engine.devices.gpus, (std::vector<int>{0, 2}));
+  EXPECT_EQ(line.config.engine.slab.rows, 77u);
+  EXPECT_EQ(line.config.front.grpc_address, "[::1]:9");
+  EXPECT_EQ(line.config.front.http_address, "");
+  EXPECT_FALSE(line.config.front.reflection);
+  EXPECT_EQ(line.config.drain.delay.count(), 5);
+}
+
+TEST(CommandLineTest, FlagsWinOverVariablesAndVariablesOverTheFile) {
+  const test::TempDir folder;
+  const std::string file = folder.Write(
+      "server.toml",
+      "model-repository = \"/from/file\"\nslabs = 3\nlanes = 3\ncpu-threads = 3\nmodel = [\"a=/a\", \"b=/b\"]\n");
+  const CommandLine line =
+      Parse({"--config", file, "--slabs", "1"}, {{"WIDELANE_SLABS", "2"}, {"WIDELANE_LANES", "2"}});
+  ASSERT_EQ(line.action, CommandLine::Action::kRun) << (line.problems.empty() ? "" : line.problems[0]);
+  EXPECT_EQ(line.config.engine.slabs, 1u);
+  EXPECT_EQ(line.config.engine.lanes, 2u);
+  EXPECT_EQ(line.config.engine.cpu_threads, 3u);
+  EXPECT_EQ(line.config.models.repository, "/from/file");
+  EXPECT_EQ(line.config.models.models.size(), 2u);
+}
+
+TEST(CommandLineTest, TellsAllProblemsAtOnce) {
+  const test::TempDir folder;
+  const std::string file = folder.Write("server.toml", "slabs = \"many\"\nslabz = 3\n");
+  const CommandLine line =
+      Parse({"--config", file, "--wrong", "--grpc-address", "nowhere", "--devices", "tpu"}, {{"WIDELANE_LANES", "-1"}});
+  EXPECT_EQ(line.action, CommandLine::Action::kRefuse);
+  EXPECT_TRUE(Mentions(line, "'--wrong'"));
+  EXPECT_TRUE(Mentions(line, "--grpc-address 'nowhere'"));
+  EXPECT_TRUE(Mentions(line, "--devices"));
+  EXPECT_TRUE(Mentions(line, "WIDELANE_LANES '-1'"));
+  EXPECT_TRUE(Mentions(line, "server.toml: slabs 'many'"));
+  EXPECT_TRUE(Mentions(line, "unknown key 'slabz'"));
+}
+
+TEST(CommandLineTest, RefusesSettingsThatDoNotGoTogether) {
+  EXPECT_TRUE(Mentions(Parse({}), "nothing to serve"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--max-queued-bytes", "2000"}), "--max-message-bytes"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--slabs", "1", "--slabs", "2"}), "given 2 times"));
+  EXPECT_TRUE(Mentions(Parse({"--config", "/nowhere/x.toml"}), "/nowhere/x.toml cannot be read"));
+  EXPECT_TRUE(Mentions(Parse({"--model", ".a=a"}), "name"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a"}), "NAME=FILE"));
+}
+
+TEST(CommandLineTest, HelpShowsEveryOptionWithItsDefault) {
+  const CommandLine line = Parse({"--help"});
+  ASSERT_EQ(line.action, CommandLine::Action::kPrint);
+  for (const OptionFacts& option : ListOptions()) {
+    EXPECT_NE(line.text.find("--" + option.name), std::string::npos) << option.name;
+    EXPECT_NE(line.text.find(option.variable), std::string::npos) << option.variable;
+    if (option.default_value.empty()) continue;
+    EXPECT_NE(line.text.find("[" + option.default_value + "]"), std::string::npos) << option.name;
+  }
+}
+
+TEST(CommandLineTest, PrintsTheVersion) {
+  const CommandLine line = Parse({"--version"});
+  EXPECT_EQ(line.action, CommandLine::Action::kPrint);
+  EXPECT_EQ(line.text.rfind("widelane-server ", 0), 0u);
+}
+
+TEST(CommandLineTest, EveryDefaultIsAccepted) {
+  std::vector<std::string> arguments = {"--model", "a=a"};
+  for (const OptionFacts& option : ListOptions()) {
+    if (!option.default_value.empty()) arguments.push_back("--" + option.name + "=" + option.default_value);
+  }
+  const CommandLine line = Parse(arguments);
+  EXPECT_EQ(line.action, CommandLine::Action::kRun) << (line.problems.empty() ? "" : line.problems[0]);
+}
+
+// The README's table has one row for each option: | `--name` | default | what it does |
+TEST(CommandLineTest, TheReadmeHasEveryOptionWithItsDefault) {
+  std::ifstream in(WIDELANE_SERVER_README);
+  std::stringstream text;
+  text << in.rdbuf();
+  for (const OptionFacts& option : ListOptions()) {
+    const std::string shown = option.default_value.empty() ? "" : "`" + option.default_value + "`";
+    EXPECT_NE(text.str().find("| `--" + option.name + "` | " + shown + " | " + option.help + " |"), std::string::npos)
+        << "no row: | `--" << option.name << "` | " << shown << " | " << option.help << " |";
+  }
+}
+
+}  // namespace
+}  // namespace widelane

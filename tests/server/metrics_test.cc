@@ -1,0 +1,106 @@
+#include "server/observe/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "server/front/limits.h"
+#include "tests/support/rows.h"
+#include "tests/support/test_server.h"
+
+namespace widelane {
+namespace {
+
+using test::TestServer;
+
+const char* TypeName(prometheus::MetricType type) {
+  switch (type) {
+    case prometheus::MetricType::Counter:
+      return "counter";
+    case prometheus::MetricType::Gauge:
+      return "gauge";
+    case prometheus::MetricType::Histogram:
+      return "histogram";
+    default:
+      return "other";
+  }
+}
+
+std::set<std::string> LinesOf(const std::string& text) {
+  std::istringstream in(text);
+  std::set<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line[0] != '#') lines.insert(line);
+  }
+  return lines;
+}
+
+// "name type label,label", each once.
+std::set<std::string> Describe(const std::vector<prometheus::MetricFamily>& families) {
+  std::set<std::string> lines;
+  for (const prometheus::MetricFamily& family : families) {
+    std::set<std::string> labels;
+    for (const auto& label : family.metric.front().label) labels.insert(label.name);
+    std::string line = family.name + " " + TypeName(family.type);
+    for (const std::string& label : labels) line += (label == *labels.begin() ? " " : ",") + label;
+    lines.insert(line);
+  }
+  return lines;
+}
+
+// All metrics with all their labels: what users' dashboards and alerts rest on.
+TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
+  Metrics metrics;
+  metrics.SetDevices({{"cpu", "a CPU", -1, "", 0}}, false);
+  ServedModel served({"m", 1, ""}, metrics.AddModel({"m", 1, ""}));
+  served.SetAvailable(std::make_shared<LoadedModel>(test::R4(), std::vector<std::unique_ptr<ResidentModel>>()));
+  metrics.OnModelState(served);
+  std::ifstream in(WIDELANE_METRICS_GOLDEN);
+  std::stringstream golden;
+  golden << in.rdbuf();
+  EXPECT_EQ(Describe(metrics.Collect()), LinesOf(golden.str()));
+}
+
+TEST(MetricsTest, TheReadmeHasEveryMetric) {
+  std::ifstream in(WIDELANE_SERVER_README);
+  std::stringstream readme;
+  readme << in.rdbuf();
+  std::ifstream golden(WIDELANE_METRICS_GOLDEN);
+  for (std::string line; std::getline(golden, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::string name = line.substr(0, line.find(' '));
+    EXPECT_NE(readme.str().find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
+TEST(MetricsTest, OneFamilyOneName) {
+  Metrics metrics;
+  std::set<std::string> names;
+  for (const auto& family : metrics.Collect()) {
+    EXPECT_TRUE(names.insert(family.name).second) << family.name;
+    EXPECT_EQ(family.help.find_first_of("\\\n"), std::string::npos) << family.name;  // they are written as they are
+    EXPECT_FALSE(family.help.empty()) << family.name;
+  }
+}
+
+TEST(MetricsTest, CountsRefusalsByReason) {
+  Metrics metrics;
+  metrics.OnRefused(LimitError(kMaxRequestRows, 1, "", 2));
+  metrics.OnRefused(absl::DeadlineExceededError(""));
+  metrics.OnRefused(absl::InvalidArgumentError(""));
+  const std::string page = metrics.Page();
+  EXPECT_NE(page.find("widelane_refused_total{reason=\"max-request-rows\"} 1"), std::string::npos);
+  EXPECT_NE(page.find("widelane_refused_total{reason=\"deadline\"} 1"), std::string::npos);
+}
+
+TEST(MetricsTest, AnUnknownModelNeverBecomesALabel) {
+  TestServer server({{"r4", test::R4()}});
+  server.Score(test::Request("stranger", test::PlainRows({{{2, 3.0f}}})));
+  EXPECT_EQ(server.Metrics().find("stranger"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace widelane
