@@ -178,7 +178,7 @@ TEST(LaunchPlanTest, LongRowsAreCutWithoutGapAndFitTheRoom) {
       ExpectCut(plan, std::vector<uint32_t>(100, length));
     }
     std::vector<uint32_t> lengths(1000);
-    for (uint32_t& length : lengths) length = static_cast<uint32_t>(random() % (5 * limit));
+    for (uint32_t& length : lengths) length = static_cast<uint32_t>(random() % (uint64_t{5} * limit));
     ExpectCut(plan, lengths);
   }
 }
