@@ -123,8 +123,10 @@ class Packer {
     const uint64_t count = cursor.length();
     Out* const indices = indices_ + packed_;
     const uint64_t unknown = CopyIndices(csr_.indices, begin, count, target_.model.features(), indices);
-    if (unknown != 0 && target_.model.unknown_features() == UnknownFeatures::kRefuse) {
-      return FirstUnknown(cursor, count);
+    if (unknown != 0) {
+      if (target_.model.unknown_features() == UnknownFeatures::kRefuse) return FirstUnknown(cursor, count);
+      // No model of any size has a negative one; it is a caller's slip, not a feature that is new.
+      if (absl::Status status = RefuseNegative(cursor, count); !status.ok()) return status;
     }
     ignored_ += unknown;
     if (target_.values == nullptr) return absl::OkStatus();
@@ -152,6 +154,14 @@ class Packer {
     uint64_t i = 0;
     while (i + 1 < count && IntegerAt(csr_.indices, cursor.begin() + i) < target_.model.features()) ++i;
     return IndexError(csr_, cursor.begin() + i, cursor.row(), i, target_.model);
+  }
+
+  absl::Status RefuseNegative(const RowCursor& cursor, uint64_t count) const {
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto index = static_cast<int64_t>(IntegerAt(csr_.indices, cursor.begin() + i));
+      if (index < 0) return IndexError(csr_, cursor.begin() + i, cursor.row(), i, target_.model);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status FirstBadValue(const RowCursor& cursor, uint64_t count) const {

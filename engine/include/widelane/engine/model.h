@@ -33,7 +33,7 @@ enum class Link : uint8_t {
 // What happens to a feature the model does not have.
 enum class UnknownFeatures : uint8_t {
   kRefuse,  // the request fails, naming row and position
-  kIgnore,  // the entry counts nothing (liblinear's rule) and is counted
+  kIgnore,  // the entry counts nothing (liblinear's rule) and is counted; a negative one is refused
 };
 
 // Which label a one-output model gives a row whose raw sum is exactly 0. Several outputs: the lowest of the largest.
