@@ -43,6 +43,8 @@ class DevicesTest : public ::testing::Test {
 
 TEST_F(DevicesTest, ABatchIsCutOverAllGpus) {
   ASSERT_TRUE(server_->server().WaitUntilLoaded(std::chrono::seconds(60)));
+  // Slow enough that no lane takes a second piece before the others have had their first.
+  for (const auto& gpu : gpus_) gpu->set_delay(std::chrono::milliseconds(100));
   const uint64_t before[2] = {gpus_[0]->rows(), gpus_[1]->rows()};
   const ScoreResult result = server_->Score(LargeRequest());
   ExpectOk(result.status);

@@ -123,7 +123,7 @@ TEST_F(HealthTest, StopsServingAfterItHasSaidSo) {
 
 TEST_F(HealthTest, TheProcessTellsItsStopOnSigterm) {
   TempDir files;
-  ServerProcess server({"--model", "r4=" + files.Write("r4.safetensors", *R4()), "--drain-delay", "2s"});
+  ServerProcess server({"--model", "r4=" + files.Write("r4.safetensors", *R4()), "--drain-delay-ms", "2000"});
   ASSERT_TRUE(server.WaitUntilReady());
   HealthWatch watch(server.channel(), "");
   ASSERT_TRUE(watch.WaitFor(HealthReply::SERVING, kPatience));

@@ -33,7 +33,7 @@ class ShutdownTest : public ::testing::Test {
 
 // Clients that ask until the health service says NOT_SERVING lose nothing.
 TEST_F(ShutdownTest, SigtermUnderLoadLosesNoCall) {
-  ServerProcess server(Arguments({"--drain-delay", "2s"}));
+  ServerProcess server(Arguments({"--drain-delay-ms", "2000"}));
   ASSERT_TRUE(server.WaitUntilReady());
   std::atomic<bool> stop = false;
   std::atomic<int> answered = 0;
@@ -62,7 +62,7 @@ TEST_F(ShutdownTest, SigtermUnderLoadLosesNoCall) {
 
 // Clients that never look at the health service get answers or errors, but all get one, and the server stops.
 TEST_F(ShutdownTest, SigtermUnderBlindLoadEndsEveryCall) {
-  ServerProcess server(Arguments({"--drain-delay", "100ms", "--drain-timeout", "5s"}));
+  ServerProcess server(Arguments({"--drain-delay-ms", "100", "--drain-timeout-ms", "5000"}));
   ASSERT_TRUE(server.WaitUntilReady());
   std::atomic<int> answered = 0;
   std::vector<std::thread> clients;
@@ -89,7 +89,7 @@ TEST_F(ShutdownTest, SigtermUnderBlindLoadEndsEveryCall) {
 
 TEST_F(ShutdownTest, ASecondSignalHurries) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    ServerProcess server(Arguments({"--drain-delay", "100s"}));
+    ServerProcess server(Arguments({"--drain-delay-ms", "100000"}));
     ASSERT_TRUE(server.WaitUntilReady());
     HealthWatch watch(server.channel(), "");
     ASSERT_TRUE(watch.WaitFor(HealthReply::SERVING, kPatience));
@@ -102,14 +102,14 @@ TEST_F(ShutdownTest, ASecondSignalHurries) {
 }
 
 TEST_F(ShutdownTest, SigintStopsAnIdleServer) {
-  ServerProcess server(Arguments({"--drain-delay", "10ms"}));
+  ServerProcess server(Arguments({"--drain-delay-ms", "10"}));
   ASSERT_TRUE(server.WaitUntilReady());
   server.process().Signal(SIGINT);
   EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().all();
 }
 
 TEST_F(ShutdownTest, SigtermWhileModelsAreLoadedStops) {
-  ServerProcess server(Arguments({"--drain-delay", "10ms"}));
+  ServerProcess server(Arguments({"--drain-delay-ms", "10"}));
   ASSERT_TRUE(server.WaitForPorts());
   server.process().Signal(SIGTERM);
   EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().all();

@@ -28,12 +28,14 @@ std::vector<std::string> ReflectionClient::ListServices() {
   ReflectionRequest request;
   request.set_list_services("*");
   std::vector<std::string> names;
-  for (const auto& service : Ask(request).services().service()) names.push_back(service.name());
+  const ReflectionReply reply = Ask(request);
+  for (const auto& service : reply.services().service()) names.push_back(service.name());
   return names;
 }
 
 void ReflectionClient::Fetch(const ReflectionRequest& request) {
-  for (const std::string& bytes : Ask(request).files().file()) {
+  const ReflectionReply reply = Ask(request);
+  for (const std::string& bytes : reply.files().file()) {
     FileDescriptorProto file;
     FileDescriptorProto known;
     if (!file.ParseFromString(bytes) || files_.FindFileByName(file.name(), &known)) continue;

@@ -57,7 +57,8 @@ google::rpc::Status Details(const grpc::Status& status) {
 
 std::vector<std::string> BadFields(const grpc::Status& status) {
   std::vector<std::string> fields;
-  for (const google::protobuf::Any& any : Details(status).details()) {
+  const google::rpc::Status details = Details(status);
+  for (const google::protobuf::Any& any : details.details()) {
     google::rpc::BadRequest bad;
     if (!any.UnpackTo(&bad)) continue;
     for (const auto& violation : bad.field_violations()) fields.push_back(violation.field());
@@ -66,7 +67,8 @@ std::vector<std::string> BadFields(const grpc::Status& status) {
 }
 
 bool TellsWhenToRetry(const grpc::Status& status) {
-  for (const google::protobuf::Any& any : Details(status).details()) {
+  const google::rpc::Status details = Details(status);
+  for (const google::protobuf::Any& any : details.details()) {
     if (any.Is<google::rpc::RetryInfo>()) return true;
   }
   return false;
