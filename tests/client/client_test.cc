@@ -280,6 +280,7 @@ TEST(Client, GivesManyThreadsTheirOwnAnswers) {
   const auto client = ConnectTo(service);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "widelane/engine/outputs.h"
 
@@ -294,11 +296,10 @@ TEST(ImportLiblinear, ReadsWhatLiblinearTrainWrites) {
     out.close();
     for (const int solver : {0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 13}) {
       for (const char* bias : {"-1", "0", "0.5", "1"}) {
-        SCOPED_TRACE("solver " + std::to_string(solver) + " bias " + bias + " classes " + std::to_string(classes));
-        const std::string train =
-            "liblinear-train -q -s " + std::to_string(solver) + " -B " + bias + " " + data + " " + path;
-        ASSERT_EQ(std::system((train + " >/dev/null 2>&1").c_str()), 0);
-        ASSERT_EQ(std::system(("liblinear-predict -q " + data + " " + path + " " + predicted).c_str()), 0);
+        SCOPED_TRACE(absl::StrCat("solver ", solver, " bias ", bias, " classes ", classes));
+        const std::string train = absl::StrCat("liblinear-train -q -s ", solver, " -B ", bias, " ", data, " ", path);
+        ASSERT_EQ(std::system(absl::StrCat(train, " >", predicted, " 2>&1").c_str()), 0);
+        ASSERT_EQ(std::system(absl::StrCat("liblinear-predict -q ", data, " ", path, " ", predicted).c_str()), 0);
         const auto model = ImportLiblinearFile(path, WeightType::kFloat32);
         ASSERT_TRUE(model.ok()) << model.status();
         std::ifstream in(predicted);

@@ -108,7 +108,7 @@ size_t CountOf(const decltype(RowsView::values)& values, size_t when_absent) {
 
 absl::Status EncodeRows(const RowsView& rows, v1::Rows& out) {
   const size_t entries = std::visit([](auto indices) { return indices.size(); }, rows.indices);
-  const absl::Status status = std::visit([&](auto indptr) { return CheckOffsets(indptr, entries); }, rows.indptr);
+  absl::Status status = std::visit([&](auto indptr) { return CheckOffsets(indptr, entries); }, rows.indptr);
   if (!status.ok()) return status;
   const size_t values = CountOf(rows.values, entries);
   if (values != entries) {
