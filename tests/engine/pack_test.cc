@@ -163,7 +163,7 @@ TEST_F(PackTest, NeverWrapsAWideIndexIntoTheModel) {
 
 TEST_F(PackTest, IgnoresAndCountsUnknownFeaturesWhereTheModelSaysSo) {
   Open(R4(UnknownFeatures::kIgnore), true);
-  const std::vector<int64_t> indices = {0, 4, -7, 1, int64_t{1} << 40};
+  const std::vector<int64_t> indices = {0, 4, 7, 1, int64_t{1} << 40};
   const std::vector<float> values = {1, 1e30F, 5, 4, 7};
   EXPECT_EQ(*Pack({Array(ElementType::kU32, offsets_),
                    {},
@@ -176,6 +176,14 @@ TEST_F(PackTest, IgnoresAndCountsUnknownFeaturesWhereTheModelSaysSo) {
             (std::vector<uint16_t>{0, 4, 4, 1, 4}));
   EXPECT_EQ(std::vector<float>(slab_->view().row_max, slab_->view().row_max + 3), (std::vector<float>{1, 0, 4}))
       << "what is ignored must not move the grid";
+}
+
+TEST_F(PackTest, RefusesNegativeIndicesAlsoWhereUnknownFeaturesAreIgnored) {
+  Open(R4(UnknownFeatures::kIgnore), true);
+  const std::vector<int64_t> indices = {0, 4, -7, 1, 2};
+  const auto packed =
+      Pack({Array(ElementType::kU32, offsets_), {}, Array(ElementType::kI64, indices), std::nullopt, {}});
+  EXPECT_EQ(ErrorField(packed.status()), "indices[2]");
 }
 
 TEST_F(PackTest, RefusesValuesThatAreNotFiniteFloats) {
