@@ -66,7 +66,7 @@ step() {
 
 # The line of a log that tells most.
 summary_of() {
-  grep -hE '^\[  PASSED  \]|^demo ok|ERROR SUMMARY|RACECHECK SUMMARY|^GPU [0-9]' "$1" | tail -n 2 | tr '\n' ' '
+  grep -hE '^\[  PASSED  \]|^demo ok|^load ok|ERROR SUMMARY|RACECHECK SUMMARY|^GPU [0-9]' "$1" | tail -n 2 | tr '\n' ' '
 }
 
 sanitizer=$(command -v compute-sanitizer || true)
@@ -89,8 +89,9 @@ else
 fi
 if [ -d "$bundle/demo" ]; then
   step demo 180 "$root/deploy/demo.sh" --prepared "$bundle/demo" --bin "$bin" --devices gpu
+  step load 180 "$root/tests/gpu_load.sh" "$bundle"
 else
-  echo "demo: left out, the bundle has no demo/"
+  echo "demo, load: left out, the bundle has no demo/"
 fi
 
 echo "logs: $out"
