@@ -58,12 +58,13 @@ build() {
 # A number from the head of ctest's JUnit file.
 junit() { sed -n "s/^[[:space:]]*$1=\"\\([0-9]*\\)\".*/\\1/p; s/^<testsuite.*[[:space:]]$1=\"\\([0-9]*\\)\".*/\\1/p" "$2" | head -n 1; }
 
-# run_tests FOLDER: what ctest knows in a build folder. Tests that passed are counted, not listed.
+# run_tests FOLDER [CTEST OPTION ...]: what ctest knows in a build folder. Tests that passed are counted, not listed.
 run_tests() {
   local folder=$1 report=$root/build/junit.xml total bad ignored
+  shift
   rm -f "$report"
   "${runner[@]}" ctest --test-dir "$folder" -j "$jobs" --timeout "$test_timeout_s" --output-on-failure \
-    --no-tests=error --output-junit "$report" 2>&1 |
+    --no-tests=error --output-junit "$report" "$@" 2>&1 |
     grep --line-buffered -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )'
   if [ ! -e "$report" ]; then
     fail "no tests ran in $folder"
@@ -125,11 +126,13 @@ step_cuda() {
   fi
   local architecture
   architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc '0-9')
-  build release build/cuda "widelane-server widelane tests/engine/all" -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON \
+  build release build/cuda "widelane-server widelane tests/engine/all driver_test" -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON \
     "-DWIDELANE_CUDA_ARCHITECTURES=${architecture:-90}-real" || return
   # Where there is a GPU, tests of it that skip are tests that failed.
   [ -z "$architecture" ] || local -x WIDELANE_REQUIRE_GPU=1
   run_tests build/cuda/tests/engine
+  # Drivers that cannot be used, played by a library of ours.
+  run_tests build/cuda/tests/integration -R '^(Gpu)?DriverTest[.]'
 }
 
 step_asan() {
