@@ -1,7 +1,6 @@
 #include "server/front/front_end.h"
 
 #include <grpc/grpc.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <memory>
@@ -16,17 +15,11 @@
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/server_builder.h"
 #include "server/config/address.h"
+#include "widelane/engine/usable_cores.h"
 
 namespace widelane {
 
 namespace {
-
-size_t UsableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max<size_t>(1, static_cast<size_t>(CPU_COUNT(&set)));
-}
 
 size_t CompletionQueues(const FrontConfig& config) {
   return config.completion_queues != 0 ? config.completion_queues : std::max<size_t>(1, UsableCores() / 2);

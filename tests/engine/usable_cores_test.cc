@@ -1,11 +1,11 @@
-#include "cpu/usable_cores.h"
+#include "widelane/engine/usable_cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <thread>
 
-namespace widelane::cpu {
+namespace widelane {
 namespace {
 
 TEST(QuotaFromCpuMax, ReadsQuotaOverPeriod) {
@@ -46,4 +46,4 @@ TEST(UsableCores, IsAtLeastOneAndFollowsTheAffinityMask) {
 }
 
 }  // namespace
-}  // namespace widelane::cpu
+}  // namespace widelane

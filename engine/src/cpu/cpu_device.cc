@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/cpu_features.h"
 #include "cpu/thread_pool.h"
-#include "cpu/usable_cores.h"
+#include "widelane/engine/usable_cores.h"
 
 namespace widelane {
 
@@ -150,7 +150,7 @@ class CpuDevice : public Device {
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const EngineOptions& options) {
   const absl::StatusOr<RowKernels> kernels = cpu::ChooseRowKernels(options.instruction_set);
   if (!kernels.ok()) return kernels.status();
-  return std::make_unique<CpuDevice>(*kernels, options.cpu_threads == 0 ? cpu::UsableCores() : options.cpu_threads);
+  return std::make_unique<CpuDevice>(*kernels, options.cpu_threads == 0 ? UsableCores() : options.cpu_threads);
 }
 
 }  // namespace widelane

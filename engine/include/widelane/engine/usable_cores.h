@@ -1,13 +1,13 @@
 // How many cores this process may use, which is not how many the machine has.
 
-#ifndef WIDELANE_ENGINE_SRC_CPU_USABLE_CORES_H_
-#define WIDELANE_ENGINE_SRC_CPU_USABLE_CORES_H_
+#ifndef WIDELANE_ENGINE_USABLE_CORES_H_
+#define WIDELANE_ENGINE_USABLE_CORES_H_
 
 #include <cstddef>
 #include <optional>
 #include <string>
 
-namespace widelane::cpu {
+namespace widelane {
 
 // The affinity mask and the CPU quota of the process's control group (version 2 or 1), whichever is less; a quota
 // of 1.5 cores counts as 2. At least 1.
@@ -18,6 +18,6 @@ size_t UsableCores();
 std::optional<double> QuotaFromCpuMax(const std::string& text);
 std::optional<double> QuotaFromCfs(const std::string& quota, const std::string& period);
 
-}  // namespace widelane::cpu
+}  // namespace widelane
 
-#endif  // WIDELANE_ENGINE_SRC_CPU_USABLE_CORES_H_
+#endif  // WIDELANE_ENGINE_USABLE_CORES_H_

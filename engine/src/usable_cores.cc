@@ -1,4 +1,4 @@
-#include "cpu/usable_cores.h"
+#include "widelane/engine/usable_cores.h"
 
 #include <sched.h>
 
@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-namespace widelane::cpu {
+namespace widelane {
 
 namespace {
 
@@ -79,4 +79,4 @@ size_t UsableCores() {
   return std::min(cores, static_cast<size_t>(std::max(1.0, std::ceil(*quota))));
 }
 
-}  // namespace widelane::cpu
+}  // namespace widelane
