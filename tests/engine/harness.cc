@@ -49,6 +49,9 @@ void StoreWeight(AlignedBuffer& buffer, WeightType type, uint64_t element, float
   }
 }
 
+uint64_t Bits(double number) { return std::bit_cast<uint64_t>(number); }
+uint64_t Bits(float number) { return std::bit_cast<uint32_t>(number); }
+
 template <typename T>
 bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
@@ -57,7 +60,7 @@ bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
 template <typename T>
 std::string FirstDifference(const std::vector<T>& expected, const std::vector<T>& actual) {
   for (size_t k = 0; k < std::min(expected.size(), actual.size()); ++k) {
-    if (std::memcmp(&expected[k], &actual[k], sizeof(T)) != 0) {
+    if (Bits(expected[k]) != Bits(actual[k])) {
       char text[160];
       std::snprintf(text, sizeof(text), "output %zu: expected %a, is %a", k, static_cast<double>(expected[k]),
                     static_cast<double>(actual[k]));

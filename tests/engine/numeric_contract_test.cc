@@ -333,6 +333,7 @@ TEST_P(NumericContract, VoidedSegmentsHarmNobody) {
       ASSERT_TRUE(slab->status.ok()) << slab->status;
       const auto all = ReadScores(*slab, slab->rows());
       std::vector<RowScore> scores;
+      scores.reserve(places.size());
       for (const uint32_t place : places) scores.push_back(all[place]);
       ExpectSameBits(ReferenceScores(model->model(), good), scores);
     }
