@@ -15,7 +15,7 @@ build=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libspdlog-dev libfmt-dev libssl-dev prometheus-cpp-dev libcivetweb-dev libcli11-dev nlohmann-json3-dev
 )
-demo=(liblinear-tools curl)
+demo=(liblinear-tools)
 test=(
   libgtest-dev libgmock-dev libbenchmark-dev
   shellcheck curl git python3 python3-grpcio python3-protobuf
