@@ -53,7 +53,7 @@ absl::StatusOr<Backends> MakeBackends(const EngineOptions& options) {
     if (gpus.devices.empty() && options.devices.kind != Kind::kAuto) {
       return absl::FailedPreconditionError(absl::StrCat("devices: no GPU can be used: ", gpus.reason));
     }
-    if (gpus.devices.empty()) backends.fallback_reason = gpus.reason;
+    (gpus.devices.empty() ? backends.fallback_reason : backends.left_out) = gpus.reason;
     backends.memory = std::move(gpus.memory);
     for (std::unique_ptr<Device>& gpu : gpus.devices) backends.devices.push_back(std::move(gpu));
   }

@@ -17,6 +17,7 @@ struct Backends {
   std::vector<std::unique_ptr<Device>> devices;  // the CPU, then GPUs
   std::unique_ptr<HostMemory> memory;            // for slabs, pinned if there are GPUs
   std::string fallback_reason;                   // why `auto` found no GPU
+  std::string left_out;                          // GPUs that cannot be used beside others that can, and why
 };
 
 // Errors: FAILED_PRECONDITION when GPUs are demanded and there are none, with the reason in words.

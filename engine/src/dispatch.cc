@@ -43,6 +43,12 @@ LaneGroup::~LaneGroup() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+bool LaneGroup::Failed(size_t index) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(states_.begin(), states_.end(),
+                     [index](const auto& state) { return state->member.index == index && state->failed; });
+}
+
 absl::Status LaneGroup::WaitForLanes() {
   std::unique_lock<std::mutex> lock(mutex_);
   made_.wait(lock, [this] { return lanes_made_ == threads_.size(); });
@@ -50,16 +56,14 @@ absl::Status LaneGroup::WaitForLanes() {
 }
 
 void LaneGroup::Push(const Piece& piece) {
-  bool everybody = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (queued_ == ring_.size()) std::abort();  // more pieces than slabs can make
-    ring_[(head_ + queued_) % ring_.size()] = piece;
-    ++queued_;
-    everybody = healthy_ != states_.size();
-  }
+  load_.fetch_add(1, std::memory_order_acq_rel);
+  // Noticed under the lock: once it is free the piece may be done, and the engine with it.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (queued_ == ring_.size()) std::abort();  // more pieces than slabs can make
+  ring_[(head_ + queued_) % ring_.size()] = piece;
+  ++queued_;
   // A single notice could go to a lane that may not take the piece.
-  if (everybody) {
+  if (healthy_ != states_.size()) {
     work_.notify_all();
   } else {
     work_.notify_one();
@@ -118,6 +122,7 @@ void LaneGroup::Run(Lane& lane, Lane* fallback, DeviceState& state, const Piece&
     const std::lock_guard<std::mutex> lock(task.mutex);
     task.slab->status = status;
   }
+  load_.fetch_sub(1, std::memory_order_acq_rel);
   // The piece that counts to zero sees what all others wrote.
   if (task.pieces_left.fetch_sub(1, std::memory_order_acq_rel) == 1) done_(context_, task);
 }

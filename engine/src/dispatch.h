@@ -64,6 +64,10 @@ class LaneGroup {
 
   size_t lanes() const { return threads_.size(); }
   uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
+  // Pieces waiting or being scored.
+  size_t load() const { return load_.load(std::memory_order_acquire); }
+  // Whether the device with this index has failed, and so is left alone.
+  bool Failed(size_t index) const;
 
   // The caller knows that there is room: a batch makes at most lanes() pieces, or 1.
   void Push(const Piece& piece);
@@ -85,8 +89,9 @@ class LaneGroup {
   void* const context_;
   std::vector<std::unique_ptr<DeviceState>> states_;
   std::atomic<uint64_t> failures_{0};
+  std::atomic<size_t> load_{0};
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable made_;
   std::vector<Piece> ring_;  // of fixed size

@@ -21,7 +21,7 @@ T LoadAt(const std::byte* data, uint64_t i) {
   return value;
 }
 
-// An integer element; the largest u64 for negative ones, so that one comparison finds them out of range.
+// An integer element; one of 2^63 or more for negative ones, so that one comparison finds them out of range.
 inline uint64_t IntegerAt(const TypedArray& array, uint64_t i) {
   switch (array.type) {
     case ElementType::kU16:

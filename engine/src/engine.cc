@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends.h"
+#include "cut_rows.h"
 #include "dispatch.h"
 #include "probe.h"
 #include "slab_pool.h"
@@ -16,21 +17,24 @@ namespace widelane {
 
 namespace {
 
-uint64_t WorkOf(const Slab& slab) { return (uint64_t{slab.entries()} + slab.rows()) * slab.model()->model().outputs(); }
+uint64_t WorkOf(const Slab& slab) { return WorkOfRows(slab.view(), 0, slab.rows()) * slab.model()->model().outputs(); }
 
 absl::Status CheckOptions(const EngineOptions& options) {
   const auto positive = [](const char* name, uint64_t value, uint64_t most) {
     if (value >= 1 && value <= most) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not between 1 and ", most));
   };
-  for (const absl::Status& status :
-       {positive("slab rows", options.slab.rows, 1U << 30), positive("slab entries", options.slab.entries, 1U << 30),
-        positive("slab results", options.slab.results, 1U << 30), positive("slabs", options.slabs, 1024),
-        positive("lanes", options.lanes, 16), positive("piece work", options.piece_work, UINT64_MAX)}) {
+  for (const absl::Status& status : {positive("slab rows", options.slab.rows, EngineLimits::kMaxSlabSize),
+                                     positive("slab entries", options.slab.entries, EngineLimits::kMaxSlabSize),
+                                     positive("slab results", options.slab.results, EngineLimits::kMaxSlabSize),
+                                     positive("slabs", options.slabs, EngineLimits::kMaxSlabs),
+                                     positive("lanes", options.lanes, EngineLimits::kMaxLanes),
+                                     positive("piece work", options.piece_work, UINT64_MAX)}) {
     if (!status.ok()) return status;
   }
-  if (options.cpu_threads > 4096) {
-    return absl::InvalidArgumentError(absl::StrCat("cpu threads: ", options.cpu_threads, " is more than 4096"));
+  if (options.cpu_threads > EngineLimits::kMaxCpuThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cpu threads: ", options.cpu_threads, " is more than ", EngineLimits::kMaxCpuThreads));
   }
   return absl::OkStatus();
 }
@@ -54,7 +58,9 @@ class Engine::Impl {
     for (const std::unique_ptr<Device>& device : devices_) infos_.push_back(device->info());
   }
 
-  ~Impl() {
+  ~Impl() { Drain(); }
+
+  void Drain() {
     std::unique_lock<std::mutex> lock(mutex_);
     finished_.wait(lock, [this] { return unfinished_ == 0; });
   }
@@ -86,7 +92,6 @@ class Engine::Impl {
       if (absl::Status status = gpu_group_->WaitForLanes(); !status.ok()) return status;
     }
     for (BatchTask& task : tasks_) task.pieces.reserve(gpu_group_ == nullptr ? 1 : gpu_group_->lanes());
-    capacity_ = gpu_group_ != nullptr ? gpu_group_->lanes() : cpu.lanes();
     return absl::OkStatus();
   }
 
@@ -98,6 +103,7 @@ class Engine::Impl {
     }
     std::vector<std::unique_ptr<ResidentModel>> residents(devices_.size());
     const absl::Status uploaded = OnEachDevice(0, [&](size_t i) {
+      if (HasFailed(i)) return absl::OkStatus();
       absl::StatusOr<std::unique_ptr<ResidentModel>> resident = devices_[i]->Load(*model);
       if (!resident.ok()) return resident.status();
       residents[i] = *std::move(resident);
@@ -105,20 +111,24 @@ class Engine::Impl {
     });
     if (!uploaded.ok()) return uploaded;
     auto loaded = std::make_shared<const LoadedModel>(std::move(model), std::move(residents));
-    const absl::Status probed = OnEachDevice(
-        1, [&](size_t i) { return ProbeDevice(loaded, *devices_[i], i, *devices_[0], options_.slab, *memory_); });
+    const absl::Status probed = OnEachDevice(1, [&](size_t i) {
+      if (HasFailed(i)) return absl::OkStatus();
+      return ProbeDevice(loaded, *devices_[i], i, *devices_[0], options_.slab, *memory_);
+    });
     if (!probed.ok()) return probed;
     return loaded;
   }
 
-  bool HasIdleDevice() const { return in_flight_.load(std::memory_order_acquire) < capacity_; }
+  bool HasIdleDevice() const {
+    if (gpu_group_ != nullptr) return gpu_group_->load() < gpu_group_->lanes();
+    return cpu_group_->load() + inline_running_.load(std::memory_order_acquire) < cpu_group_->lanes();
+  }
 
   void Submit(SlabHandle slab, BatchListener& listener, Where where) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       ++unfinished_;
     }
-    in_flight_.fetch_add(1, std::memory_order_acq_rel);
     const bool empty = slab->rows() == 0;
     if (empty && where == Where::kAnywhere) return Finish(std::move(slab), listener);
     const uint64_t work = WorkOf(*slab);
@@ -140,11 +150,15 @@ class Engine::Impl {
 
   const EngineOptions options_;
   const std::string fallback_reason_;
+  std::string left_out_;  // set by Create only
   std::vector<DeviceInfo> infos_;
   SlabPool& pool() { return pool_; }
   uint64_t device_failures() const { return gpu_group_ == nullptr ? 0 : gpu_group_->failures(); }
 
  private:
+  // A device that failed gets no batches, so a model needs no place on it.
+  bool HasFailed(size_t device) const { return gpu_group_ != nullptr && gpu_group_->Failed(device); }
+
   // Runs `body(i)` for each device from `first` on, at once, each on a thread of its own; the first error.
   template <typename Body>
   absl::Status OnEachDevice(size_t first, const Body& body) {
@@ -162,27 +176,25 @@ class Engine::Impl {
   void PushPieces(BatchTask& task, uint64_t work) {
     const BatchView& batch = task.slab->view();
     const uint64_t most = std::min<uint64_t>(gpu_group_->lanes(), batch.rows);
-    const uint64_t pieces = std::clamp<uint64_t>(work / options_.piece_work, 1, most);
-    std::vector<Piece>& cut = task.pieces;
-    cut.clear();
-    uint32_t begin = 0;
-    for (uint64_t p = 1; p <= pieces; ++p) {
-      const uint64_t target = uint64_t{batch.entries} * p / pieces;
-      const uint32_t* found = std::lower_bound(batch.row_begin + begin, batch.row_begin + batch.rows, target);
-      const uint32_t end = p == pieces ? batch.rows : static_cast<uint32_t>(found - batch.row_begin);
-      if (end > begin) cut.push_back({&task, begin, end - begin});
-      begin = end;
+    const uint64_t parts = std::clamp<uint64_t>(work / options_.piece_work, 1, most);
+    std::vector<Piece>& pieces = task.pieces;
+    pieces.clear();
+    for (uint64_t part = 0; part < parts; ++part) {
+      const uint32_t begin = PartBegin(batch, 0, batch.rows, part, parts);
+      const uint32_t end = PartBegin(batch, 0, batch.rows, part + 1, parts);
+      if (begin < end) pieces.push_back({&task, begin, end - begin});
     }
     // All are counted before the first runs; once the last is pushed the task may be another batch's.
-    const size_t count = cut.size();
+    const size_t count = pieces.size();
     task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-    for (size_t i = 0; i < count; ++i) gpu_group_->Push(cut[i]);
+    for (size_t i = 0; i < count; ++i) gpu_group_->Push(pieces[i]);
   }
 
   void ScoreHere(SlabHandle slab, BatchListener& listener, Lane& lane) {
     slab->status =
         lane.Score(slab->model()->model(), slab->model()->resident(0), slab->view(), 0, slab->rows(), slab->stages);
     slab->device = 0;
+    inline_running_.fetch_sub(1, std::memory_order_acq_rel);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       free_inline_.push_back(&lane);
@@ -202,7 +214,6 @@ class Engine::Impl {
   }
 
   void Finish(SlabHandle slab, BatchListener& listener) {
-    in_flight_.fetch_sub(1, std::memory_order_acq_rel);
     listener.OnBatchDone(std::move(slab));
     const std::lock_guard<std::mutex> lock(mutex_);
     if (--unfinished_ == 0) finished_.notify_all();
@@ -213,6 +224,7 @@ class Engine::Impl {
     if (free_inline_.empty()) return nullptr;
     Lane* lane = free_inline_.back();
     free_inline_.pop_back();
+    inline_running_.fetch_add(1, std::memory_order_acq_rel);
     return lane;
   }
 
@@ -228,8 +240,7 @@ class Engine::Impl {
   std::vector<std::unique_ptr<Device>> devices_;
   SlabPool pool_;
   std::vector<BatchTask> tasks_;
-  size_t capacity_ = 1;
-  std::atomic<size_t> in_flight_{0};
+  std::atomic<size_t> inline_running_{0};  // batches being scored on their callers' threads
 
   std::mutex mutex_;
   std::condition_variable finished_;
@@ -250,8 +261,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   absl::StatusOr<Backends> backends = MakeBackends(options);
   if (!backends.ok()) return backends.status();
-  return CreateWithDevices(options, std::move(backends->devices), std::move(backends->memory),
-                           std::move(backends->fallback_reason));
+  absl::StatusOr<std::unique_ptr<Engine>> engine = CreateWithDevices(
+      options, std::move(backends->devices), std::move(backends->memory), std::move(backends->fallback_reason));
+  if (engine.ok()) (*engine)->impl_->left_out_ = std::move(backends->left_out);
+  return engine;
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::CreateWithDevices(const EngineOptions& options,
@@ -269,6 +282,7 @@ const EngineOptions& Engine::options() const { return impl_->options_; }
 const std::vector<DeviceInfo>& Engine::devices() const { return impl_->infos_; }
 bool Engine::uses_gpus() const { return impl_->infos_.size() > 1; }
 const std::string& Engine::fallback_reason() const { return impl_->fallback_reason_; }
+const std::string& Engine::left_out() const { return impl_->left_out_; }
 uint64_t Engine::device_failures() const { return impl_->device_failures(); }
 
 CsrLimits Engine::limits() const {
@@ -280,6 +294,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
   return impl_->Load(std::move(model));
 }
 
+void Engine::Drain() { impl_->Drain(); }
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
 bool Engine::HasIdleDevice() const { return impl_->HasIdleDevice(); }
 

@@ -82,19 +82,23 @@ class FileDescriptor {
 
 class Sha256 {
  public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
-  void Add(const void* data, size_t size) { EVP_DigestUpdate(context_.get(), data, size); }
-  // "sha256:" and 64 hexadecimal digits.
-  std::string Digest() {
+  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    ok_ = context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1;
+  }
+  void Add(const void* data, size_t size) { ok_ = ok_ && EVP_DigestUpdate(context_.get(), data, size) == 1; }
+  // "sha256:" and 64 hexadecimal digits. INTERNAL when the library cannot compute it.
+  absl::StatusOr<std::string> Digest() {
     unsigned char bytes[EVP_MAX_MD_SIZE];
     unsigned int size = 0;
-    EVP_DigestFinal_ex(context_.get(), bytes, &size);
+    ok_ = ok_ && EVP_DigestFinal_ex(context_.get(), bytes, &size) == 1;
+    if (!ok_) return absl::InternalError("OpenSSL cannot compute a SHA-256 digest");
     return absl::StrCat("sha256:",
                         absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes), size)));
   }
 
  private:
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+  bool ok_ = false;
 };
 
 // Where a model's bytes come from, read from front to back.
@@ -167,7 +171,8 @@ absl::Status ReadLabels(const std::string& text, std::vector<std::string>& label
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool texts =
       json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& j) { return j.is_string(); });
-  if (!texts) return Metadata::Error("labels", text, "a JSON list of texts");
+  // The parser takes a zero byte for the end.
+  if (!texts || text.find('\0') != std::string::npos) return Metadata::Error("labels", text, "a JSON list of texts");
   labels = json.get<std::vector<std::string>>();
   return absl::OkStatus();
 }
@@ -232,10 +237,11 @@ class TensorReader {
     for (const TensorEntry& tensor : tensors) {
       if (absl::Status status = Read(tensor); !status.ok()) return status;
     }
-    const std::string digest = hash_.Digest();
-    if (digest != parts_.digest) {
+    const absl::StatusOr<std::string> digest = hash_.Digest();
+    if (!digest.ok()) return digest.status();
+    if (*digest != parts_.digest) {
       return absl::DataLossError(
-          absl::StrCat("the tensors' digest is ", digest, ", the metadata says ", parts_.digest));
+          absl::StrCat("the tensors' digest is ", *digest, ", the metadata says ", parts_.digest));
     }
     return absl::OkStatus();
   }
@@ -365,7 +371,7 @@ std::vector<Block> BlocksOf(const Model& model, const std::vector<float>& scale)
   return blocks;
 }
 
-SafetensorsHeader HeaderOf(const Model& model, const std::vector<Block>& blocks) {
+absl::StatusOr<SafetensorsHeader> HeaderOf(const Model& model, const std::vector<Block>& blocks) {
   SafetensorsHeader header;
   Sha256 hash;
   uint64_t position = 0;
@@ -374,14 +380,18 @@ SafetensorsHeader HeaderOf(const Model& model, const std::vector<Block>& blocks)
     position += block.bytes;
     hash.Add(block.data, block.bytes);
   }
+  const absl::StatusOr<std::string> digest = hash.Digest();
+  if (!digest.ok()) return digest.status();
+  const std::string labels = Json(model.labels()).dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (Json::parse(labels) != Json(model.labels())) return absl::InvalidArgumentError("labels: one is not UTF-8 text");
   header.metadata = {{"format", kFormat},
                      {"format_version", kFormatVersion},
                      {"link", LinkName(model.link())},
-                     {"labels", Json(model.labels()).dump(-1, ' ', false, Json::error_handler_t::replace)},
+                     {"labels", labels},
                      {"unknown_features", model.unknown_features() == UnknownFeatures::kIgnore ? "ignore" : "refuse"},
                      {"tie", model.tie() == Tie::kPositive ? "positive" : "negative"},
                      {"source", model.source()},
-                     {"digest", hash.Digest()}};
+                     {"digest", *digest}};
   return header;
 }
 
@@ -397,17 +407,19 @@ absl::Status WriteAll(int fd, const void* data, uint64_t size) {
   return absl::OkStatus();
 }
 
-absl::Status WriteTemporary(const Model& model, const std::string& path) {
+// Writes the whole file and closes it.
+absl::Status WriteTo(FileDescriptor& file, const Model& model) {
   const std::vector<float> scale(model.scale().begin(), model.scale().end());
   const std::vector<Block> blocks = BlocksOf(model, scale);
-  const std::string header = FormatSafetensorsHeader(HeaderOf(model, blocks));
-  FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (file.get() < 0) return SystemError("cannot create");
+  const absl::StatusOr<SafetensorsHeader> parts = HeaderOf(model, blocks);
+  if (!parts.ok()) return parts.status();
+  const std::string header = FormatSafetensorsHeader(*parts);
   if (absl::Status status = WriteAll(file.get(), header.data(), header.size()); !status.ok()) return status;
   for (const Block& block : blocks) {
     if (absl::Status status = WriteAll(file.get(), block.data, block.bytes); !status.ok()) return status;
   }
-  if (fsync(file.get()) != 0 || !file.Close()) return SystemError("cannot write");
+  constexpr mode_t kReadable = 0644;  // what people expect of a file; a temporary one is made private
+  if (fchmod(file.get(), kReadable) != 0 || fsync(file.get()) != 0 || !file.Close()) return SystemError("cannot write");
   return absl::OkStatus();
 }
 
@@ -435,8 +447,10 @@ absl::StatusOr<std::shared_ptr<const Model>> ReadModelBytes(const std::byte* dat
 }
 
 absl::Status WriteModelFile(const Model& model, const std::string& path) {
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  absl::Status status = WriteTemporary(model, temporary);
+  std::string temporary = path + ".XXXXXX";
+  FileDescriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (file.get() < 0) return InFile(path, SystemError("cannot create"));
+  absl::Status status = WriteTo(file, model);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = SystemError("cannot rename into place");
   if (!status.ok()) {
     unlink(temporary.c_str());

@@ -1,15 +1,16 @@
-// The numeric contract in one source for host and device: grid, terms, raw sums and links (engine/README.md has the proof).
+// The numeric contract in one source for host and device: grid, terms, raw sums and links (engine/README.md has the
+// proof).
 //
-// Only + - * / and fma in double are used, each correctly rounded on every machine, so every path gives the same bits. Files that
-// include this are compiled without contraction (-ffp-contract=off, --fmad=false). Every function is inlined by force, so that
-// code compiled for one instruction set is never shared with another.
+// Only + - * / and fma in double are used, each correctly rounded on every machine, so every path gives the same bits.
+// Files that include this are compiled without contraction (-ffp-contract=off, --fmad=false). Every function is inlined
+// by force, so that code compiled for one instruction set is never shared with another.
 
 #ifndef WIDELANE_ENGINE_SRC_NUMERIC_H_
 #define WIDELANE_ENGINE_SRC_NUMERIC_H_
 
 #include <cstdint>
 
-#include "widelane/engine/model.h"
+#include "widelane/engine/model_types.h"
 
 #if defined(__CUDACC__)
 #define WIDELANE_INLINE static __host__ __device__ __forceinline__
@@ -75,8 +76,8 @@ WIDELANE_INLINE Grid GridFor(double max_weight, float max_value) {
   return {PowerOfTwo(exponent - kTermBits), PowerOfTwo(kTermBits - exponent)};
 }
 
-// weight * value in steps, rounded to nearest, ties to even. `scaled_value` is value * inverse_step (exact). The product
-// has at most 48 significant bits, so fused and unfused agree.
+// weight * value in steps, rounded to nearest, ties to even. `scaled_value` is value * inverse_step (exact). The
+// product has at most 48 significant bits, so fused and unfused agree.
 WIDELANE_INLINE int64_t Term(double weight, double scaled_value) {
 #if defined(__CUDA_ARCH__) || defined(__FMA__)
   return BitsOf(Fma(weight, scaled_value, kRounder)) - BitsOf(kRounder);
@@ -85,13 +86,14 @@ WIDELANE_INLINE int64_t Term(double weight, double scaled_value) {
 #endif
 }
 
-// bias + scale * sum. step * scale is exact (a power of two times a float), the sum is rounded to double once, the rest once.
+// bias + scale * sum. step * scale is exact (a power of two times a float), the sum is rounded to double once, the rest
+// once.
 WIDELANE_INLINE double RawSum(int64_t steps, double step, double scale, double bias) {
   return Fma(static_cast<double>(steps), step * scale, bias);
 }
 
-// exp(x) for finite x, within 1 ulp or so: x = k ln2 + r (Cody and Waite), Taylor to r^13, error below 2^-57 for |r| <= ln2 / 2.
-// 0 where the true value is below the least subnormal, infinity above the largest double.
+// exp(x) for finite x, within 1 ulp or so: x = k ln2 + r (Cody and Waite), Taylor to r^13, error below 2^-57 for |r| <=
+// ln2 / 2. 0 where the true value is below the least subnormal, infinity above the largest double.
 WIDELANE_INLINE double Exp(double x) {
   if (x < -746.0) return 0.0;
   if (x > 710.0) return FromBits(0x7FF0000000000000);
@@ -135,7 +137,8 @@ WIDELANE_INLINE bool IsPointwise(Link link) { return link != Link::kSoftmax && l
 
 // The share of one output before normalisation, divided by that of the largest raw sum `max`: in [0, 1], and 1 at
 // the largest, so that the sum over outputs is at least 1 and nothing overflows. For one-vs-rest
-// sigmoid(x) / sigmoid(max) = exp(x - max) (1 + exp(max)) / (1 + exp(x)), which stays finite where both sigmoids underflow.
+// sigmoid(x) / sigmoid(max) = exp(x - max) (1 + exp(max)) / (1 + exp(x)), which stays finite where both sigmoids
+// underflow.
 WIDELANE_INLINE double Share(Link link, double raw, double max) {
   if (link == Link::kSoftmax) return Exp(raw - max);
   if (max >= 0) return Sigmoid(raw) / Sigmoid(max);

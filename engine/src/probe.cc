@@ -13,7 +13,9 @@ namespace {
 
 // Entries x outputs of a probe: a few milliseconds on one core.
 constexpr uint64_t kProbeWork = 1 << 22;
-constexpr uint64_t kLongRow = 10000;  // beyond the length from which backends cut rows
+// Lengths from which backends cut rows are below both; the second is for models whose outputs make a row dear.
+constexpr uint64_t kLongRow = 10000;
+constexpr uint64_t kLeastLongRow = 600;
 
 struct ProbeRows {
   std::vector<uint32_t> lengths;
@@ -30,8 +32,8 @@ struct ProbeRows {
 };
 
 ProbeRows MakeRows(const Model& model, const SlabOptions& limits) {
-  const uint64_t longest =
-      std::min<uint64_t>({kLongRow, std::max<uint64_t>(1, kProbeWork / model.outputs()), limits.entries / 2});
+  const uint64_t longest = std::min<uint64_t>(
+      {kLongRow, std::max<uint64_t>(kLeastLongRow, kProbeWork / model.outputs()), limits.entries / 2});
   const uint64_t rows = std::min<uint64_t>(limits.rows, limits.results / model.outputs());
   ProbeRows probe;
   uint64_t random = 1;

@@ -16,6 +16,10 @@ namespace {
 
 using Json = nlohmann::json;
 
+// More than any model has; they bound what a hostile header makes us keep.
+constexpr size_t kMaxTensors = 16;
+constexpr size_t kMaxMetadata = 64;
+
 // Bytes of one element; 0 for a type the format does not have.
 uint64_t DtypeSize(const std::string& dtype) {
   static const std::map<std::string, uint64_t> kSizes = {
@@ -57,6 +61,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool string(string_t& value) override {
     if (list_ != nullptr) return Refuse("text inside a list of numbers");
     if (depth_ == 2 && in_metadata_) {
+      if (header_.metadata.size() == kMaxMetadata) return Refuse("metadata has more than 64 keys");
       header_.metadata[key_] = value;
       return true;
     }
@@ -73,6 +78,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     if (depth_ == 1) return true;
     in_metadata_ = name_ == "__metadata__";
     if (!in_metadata_) {
+      if (header_.tensors.size() == kMaxTensors) return Refuse("there are more than 16 tensors");
       header_.tensors.emplace_back();
       header_.tensors.back().name = name_;
       offsets_.clear();

@@ -79,8 +79,11 @@ std::optional<Segment> Slab::Claim(uint64_t rows, uint64_t entries, uint8_t want
 }
 
 void Slab::Void(const Segment& segment) {
-  // All entries fall to the last row, as entries of the zero feature.
-  std::fill_n(row_begin_ + segment.first_row, segment.rows, segment.first_entry);
+  // Entries of the zero feature, shared out evenly: one row with all of them would take long to score.
+  for (uint32_t r = 0; r < segment.rows; ++r) {
+    row_begin_[segment.first_row + r] =
+        segment.first_entry + static_cast<uint32_t>(uint64_t{segment.entries} * r / segment.rows);
+  }
   if (model_->model().narrow_indices()) {
     std::fill_n(reinterpret_cast<uint16_t*>(indices_) + segment.first_entry, segment.entries,
                 static_cast<uint16_t>(model_->model().zero_feature()));

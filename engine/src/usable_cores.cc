@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -24,7 +25,8 @@ std::string ReadFile(const std::string& path) {
 
 size_t AffinityCores() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  // A machine with more cores than the set has room for refuses the question.
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1U, std::thread::hardware_concurrency());
   return static_cast<size_t>(std::max(1, CPU_COUNT(&set)));
 }
 

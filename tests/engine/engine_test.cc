@@ -146,6 +146,28 @@ TEST_F(FakeGpus, OneOfTwoMayFail) {
     ASSERT_TRUE(scores.ok()) << scores.status();
     test::ExpectSameBits(expected_, *scores);
   }
+  // The failed one is left alone, and the other does all the work.
+  const uint64_t failed = controls_[1]->batches();
+  const uint64_t healthy = controls_[0]->rows();
+  const uint64_t failures = engine_->device_failures();
+  EXPECT_GE(failures, 1U);
+  for (int round = 0; round < 5; ++round) ASSERT_TRUE(ScoreBatch(*engine_, model_, rows_, true).ok());
+  EXPECT_EQ(controls_[1]->batches(), failed);
+  EXPECT_EQ(controls_[0]->rows(), healthy + 5 * rows_.size());
+  EXPECT_EQ(engine_->device_failures(), failures);
+}
+
+TEST_F(FakeGpus, ModelsAreLoadedAlsoAfterOneHasFailed) {
+  Start(1);
+  controls_[0]->set_failure(absl::InternalError("fell off the bus"));
+  ASSERT_TRUE(ScoreBatch(*engine_, model_, rows_, true).ok());
+  ASSERT_GE(engine_->device_failures(), 1U);
+  test::Random random(41);  // as in Start
+  const auto again = engine_->Load(test::RandomModel({.features = 100, .outputs = 3, .link = Link::kSoftmax}, random));
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto scores = ScoreBatch(*engine_, *again, rows_, true);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  test::ExpectSameBits(expected_, *scores);
 }
 
 TEST_F(FakeGpus, ShareALargeBatchByRows) {
@@ -166,9 +188,11 @@ TEST_F(FakeGpus, GetABatchOfEmptyRowsInPiecesToo) {
   options.piece_work = 10;
   Start(2, options);
   const std::vector<Row> empty(1000);
+  const uint64_t before = controls_[0]->batches() + controls_[1]->batches();
   const auto scores = ScoreBatch(*engine_, model_, empty, true);
   ASSERT_TRUE(scores.ok()) << scores.status();
   test::ExpectSameBits(test::ReferenceScores(model_->model(), empty), *scores);
+  EXPECT_GT(controls_[0]->batches() + controls_[1]->batches(), before + 1);
 }
 
 TEST_F(FakeGpus, SmallBatchesStayOnTheCpuWhereTheEngineMayChoose) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cpu/cpu_features.h"
 #include "cpu/thread_pool.h"
+#include "cut_rows.h"
 #include "widelane/engine/usable_cores.h"
 
 namespace widelane {
@@ -19,7 +20,7 @@ using cpu::KernelModel;
 using cpu::RowKernels;
 using cpu::ThreadPool;
 
-// Work (entries x outputs) a thread takes at once: some 30 us, far more than handing it over costs.
+// Work ((entries + rows) x outputs) a thread takes at once: some 30 us, far more than handing it over costs.
 constexpr uint64_t kChunkWork = 1 << 16;
 
 // Space for one row's sums and raw numbers, kept as large as the largest model so far.
@@ -63,8 +64,7 @@ class CpuLane : public Lane {
     const auto start = std::chrono::steady_clock::now();
     const KernelModel& kernel_model = static_cast<const CpuModel&>(resident).kernel_model;
     scratch_.Fit(model.outputs());
-    const uint64_t entries = batch.row_begin[first_row + rows] - batch.row_begin[first_row];
-    const uint64_t work = (entries + rows) * model.outputs();
+    const uint64_t work = WorkOfRows(batch, first_row, rows) * model.outputs();
     if (work < 2 * kChunkWork || rows < 2 || shared_.pool.helpers() == 0) {
       Rows(kernel_model, batch, first_row, rows, scratch_);
     } else {
@@ -79,33 +79,14 @@ class CpuLane : public Lane {
     shared_.kernels.score_rows(model, batch, first, rows, scratch.sums.data(), scratch.raw.data());
   }
 
-  // Chunk c ends at the first row whose entries reach c + 1 equal shares of the work, so that long rows go alone.
   void InChunks(const KernelModel& model, const BatchView& batch, uint32_t first_row, uint32_t rows, uint64_t work) {
     const uint64_t chunks = std::min<uint64_t>(rows, work / kChunkWork);
-    const uint32_t base = batch.row_begin[first_row];
-    // Entries before row i plus i: grows with each row, so every chunk finds its own rows.
-    const auto position = [&](uint64_t i) { return batch.row_begin[first_row + i] - base + i; };
-    const uint64_t total = position(rows);
-    const auto boundary = [&](uint64_t c) {
-      const uint64_t target = total * c / chunks;
-      uint64_t low = 0;
-      uint64_t high = rows;
-      while (low < high) {
-        const uint64_t middle = (low + high) / 2;
-        if (position(middle) < target) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      return static_cast<uint32_t>(low);
-    };
     shared_.pool.ForEachChunk(chunks, [&](size_t worker, size_t chunk) {
       Scratch& scratch = worker == 0 ? scratch_ : shared_.helper_scratch[worker - 1];
       scratch.Fit(model.outputs);
-      const uint32_t begin = boundary(chunk);
-      const uint32_t end = boundary(chunk + 1);
-      if (begin < end) Rows(model, batch, first_row + begin, end - begin, scratch);
+      const uint32_t begin = PartBegin(batch, first_row, rows, chunk, chunks);
+      const uint32_t end = PartBegin(batch, first_row, rows, chunk + 1, chunks);
+      if (begin < end) Rows(model, batch, begin, end - begin, scratch);
     });
   }
 

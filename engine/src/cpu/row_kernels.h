@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "widelane/engine/model.h"
-#include "widelane/engine/slab.h"
+#include "widelane/engine/batch_view.h"
+#include "widelane/engine/model_types.h"
 
 namespace widelane::cpu {
 

@@ -23,8 +23,8 @@ struct CudaDiscovery {
   std::unique_ptr<HostMemory> memory;
 };
 
-// Asks the runtime which GPUs are visible and prepares the selected ones. Takes at most some 10 s: a driver that does
-// not answer is given up, and its thread left behind. Never fails: whatever is wrong is told in `reason`. A selection
+// Asks the runtime which GPUs are visible and prepares the selected ones. A driver that does not answer the question
+// within seconds is given up, and its thread left behind; making a context on each GPU then takes what it takes. Never fails: whatever is wrong is told in `reason`. A selection
 // of GPUs by position yields all of them or none.
 CudaDiscovery DiscoverCudaDevices(const DeviceSelection& selection, const EngineOptions& options);
 

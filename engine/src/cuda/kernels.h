@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "cuda/launch_plan.h"
-#include "widelane/engine/model.h"
+#include "widelane/engine/model_types.h"
 
 namespace widelane::cuda {
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cuda/cuda_error.h"
+#include "cuda/current_device.h"
 
 namespace widelane::cuda {
 namespace {
@@ -24,6 +25,16 @@ absl::Status MallocPinned(void** data, size_t bytes, int device) {
 }
 
 }  // namespace
+
+void FreeDevice::operator()(void* data) const {
+  const ScopedDevice scope(device);
+  (void)cudaFree(data);
+}
+
+void FreePinned::operator()(void* data) const {
+  const ScopedDevice scope(device);
+  (void)cudaFreeHost(data);
+}
 
 absl::StatusOr<Stream> CreateStream(int device) {
   cudaStream_t stream = nullptr;

@@ -24,11 +24,14 @@ struct DestroyStream {
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
 };
+// Freed with its own device current: a thread that never chose one would make a context on the first GPU by freeing.
 struct FreeDevice {
-  void operator()(void* data) const { (void)cudaFree(data); }
+  int device = 0;
+  void operator()(void* data) const;
 };
 struct FreePinned {
-  void operator()(void* data) const { (void)cudaFreeHost(data); }
+  int device = 0;
+  void operator()(void* data) const;
 };
 
 using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
@@ -57,7 +60,7 @@ class Buffer {
   friend absl::StatusOr<Buffer<U, FreeDevice>> CreateDeviceBuffer(size_t size, int device);
   template <typename U>
   friend absl::StatusOr<Buffer<U, FreePinned>> CreatePinnedBuffer(size_t size, int device);
-  Buffer(T* data, size_t size) : data_(data), size_(size) {}
+  Buffer(T* data, size_t size, int device) : data_(data, Free{device}), size_(size) {}
 
   std::unique_ptr<T, Free> data_;
   size_t size_ = 0;
@@ -78,7 +81,7 @@ absl::StatusOr<DeviceBuffer<T>> CreateDeviceBuffer(size_t size, int device) {
   if (!bytes.ok()) return bytes.status();
   absl::StatusOr<void*> data = AllocateDevice(*bytes, device);
   if (!data.ok()) return data.status();
-  return DeviceBuffer<T>(static_cast<T*>(*data), size);
+  return DeviceBuffer<T>(static_cast<T*>(*data), size, device);
 }
 
 // Memory that any GPU copies from. Errors: RESOURCE_EXHAUSTED without memory.
@@ -88,7 +91,7 @@ absl::StatusOr<PinnedBuffer<T>> CreatePinnedBuffer(size_t size, int device) {
   if (!bytes.ok()) return bytes.status();
   absl::StatusOr<void*> data = AllocatePinned(*bytes, device);
   if (!data.ok()) return data.status();
-  return PinnedBuffer<T>(static_cast<T*>(*data), size);
+  return PinnedBuffer<T>(static_cast<T*>(*data), size, device);
 }
 
 }  // namespace widelane::cuda

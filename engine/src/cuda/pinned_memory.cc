@@ -14,6 +14,6 @@ std::byte* PinnedMemory::Allocate(size_t bytes) {
   return data.ok() ? static_cast<std::byte*>(*data) : nullptr;
 }
 
-void PinnedMemory::Free(std::byte* data, size_t /*bytes*/) { FreePinned()(data); }
+void PinnedMemory::Free(std::byte* data, size_t /*bytes*/) { FreePinned{device_}(data); }
 
 }  // namespace widelane::cuda

@@ -88,6 +88,8 @@ class Engine {
   bool uses_gpus() const;
   // Why `auto` fell back to the CPU, in words; empty when it did not.
   const std::string& fallback_reason() const;
+  // GPUs that cannot be used although others can, and why; empty when there are none.
+  const std::string& left_out() const;
   // The widest rows and batches the engine takes, for CheckShape.
   CsrLimits limits() const;
 
@@ -103,11 +105,16 @@ class Engine {
   // gets no more work.
   uint64_t device_failures() const;
 
-  // Whether a batch submitted now would start at once.
+  // Whether a lane has nothing to do, so that a batch submitted now would start at once. A batch that is cut takes
+  // several lanes.
   bool HasIdleDevice() const;
 
   // Scores a sealed batch. Never blocks, unless it scores on the calling thread.
   void Submit(SlabHandle slab, BatchListener& listener, Where where);
+
+  // Waits until OnBatchDone has returned for every batch submitted so far and for those submitted meanwhile, so that
+  // listeners may go.
+  void Drain();
 
  private:
   class Impl;

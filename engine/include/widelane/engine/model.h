@@ -16,19 +16,9 @@
 
 #include "absl/status/statusor.h"
 #include "widelane/engine/aligned_buffer.h"
+#include "widelane/engine/model_types.h"
 
 namespace widelane {
-
-enum class WeightType : uint8_t { kFloat32, kFloat16, kBfloat16, kInt8 };
-
-// What turns raw sums into scores.
-enum class Link : uint8_t {
-  kIdentity,   // the raw sum
-  kSigmoid,    // 1 / (1 + exp(-raw)), each output by itself
-  kSoftmax,    // exp(raw_k) / sum of exp(raw_j)
-  kOneVsRest,  // sigmoid(raw_k) / sum of sigmoid(raw_j), as liblinear and scikit-learn's "ovr" normalise
-  kExp,        // exp(raw), each output by itself
-};
 
 // What happens to a feature the model does not have.
 enum class UnknownFeatures : uint8_t {
@@ -54,8 +44,8 @@ struct ModelParts {
   // Feature-major: weight of feature i for output k at i * outputs + k. Holds (features + 1) * outputs elements: one
   // more feature, whose weights Create sets to zero. Unknown features and rows that failed are sent there.
   AlignedBuffer weights;
-  std::vector<double> bias;   // [outputs]; empty: zeros
-  std::vector<float> scale;   // [outputs] for kInt8, else empty
+  std::vector<double> bias;  // [outputs]; empty: zeros
+  std::vector<float> scale;  // [outputs] for kInt8, else empty
   Link link = Link::kIdentity;
   // One output: none, or two, {negative, positive}. Several outputs: none, or one for each.
   std::vector<std::string> labels;
@@ -71,7 +61,7 @@ struct ModelParts {
 
 class Model {
  public:
-  static constexpr uint64_t kMaxFeatures = 0xFFFFFFFEu;            // 32-bit indices, one kept for the zero feature
+  static constexpr uint64_t kMaxFeatures = 0xFFFFFFFEu;             // 32-bit indices, one kept for the zero feature
   static constexpr uint64_t kMaxOutputs = (uint64_t{1} << 24) - 1;  // sums over outputs stay in 64 bits
 
   // Errors: INVALID_ARGUMENT for sizes that disagree, a weight, bias or scale that is not finite (naming it), labels
@@ -83,8 +73,8 @@ class Model {
   WeightType weight_type() const { return parts_.weight_type; }
   const std::byte* weights() const { return parts_.weights.data(); }
   size_t weight_bytes() const { return parts_.weights.size(); }
-  const std::vector<double>& bias() const { return parts_.bias; }    // [outputs]
-  const std::vector<double>& scale() const { return scale_; }        // [outputs], ones unless int8
+  const std::vector<double>& bias() const { return parts_.bias; }  // [outputs]
+  const std::vector<double>& scale() const { return scale_; }      // [outputs], ones unless int8
   Link link() const { return parts_.link; }
   const std::vector<std::string>& labels() const { return parts_.labels; }
   UnknownFeatures unknown_features() const { return parts_.unknown_features; }

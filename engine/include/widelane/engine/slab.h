@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "widelane/engine/batch_view.h"
 #include "widelane/engine/csr.h"
 #include "widelane/engine/model.h"
 #include "widelane/engine/options.h"
@@ -43,20 +44,6 @@ struct Segment {
 
 // What a batch is to give, as a set.
 enum : uint8_t { kWantScores = 1, kWantRaw = 2 };
-
-// One sealed batch as backends see it. Row r holds entries row_begin[r] to row_begin[r + 1]; results are
-// [rows][outputs].
-struct BatchView {
-  uint32_t rows = 0;
-  uint32_t entries = 0;
-  const uint32_t* row_begin = nullptr;  // [rows + 1]
-  const uint16_t* indices16 = nullptr;  // [entries]; exactly one of the two is set, by Model::narrow_indices()
-  const uint32_t* indices32 = nullptr;
-  const float* values = nullptr;   // [entries]; null: all are 1
-  const float* row_max = nullptr;  // [rows], largest |value| of each row; null: all are 1
-  float* scores = nullptr;         // null when not wanted
-  double* raw = nullptr;           // null when not wanted
-};
 
 class Slab {
  public:

@@ -11,8 +11,8 @@ namespace widelane {
 
 enum class Stage { kQueue, kPack, kLaunch, kTransferIn, kCompute, kTransferOut, kReply };
 inline constexpr size_t kStages = 7;
-inline constexpr std::array<const char*, kStages> kStageNames = {
-    "queue", "pack", "launch", "transfer_in", "compute", "transfer_out", "reply"};
+inline constexpr std::array<const char*, kStages> kStageNames = {"queue",   "pack",         "launch", "transfer_in",
+                                                                 "compute", "transfer_out", "reply"};
 
 // Time spent in each stage. Where several devices work on one batch, the longest.
 struct StageTimes {
