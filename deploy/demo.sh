@@ -223,8 +223,16 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-for directory in bin prepared; do
-  [ -z "${!directory}" ] || printf -v "$directory" '%s' "$(cd "${!directory}" && pwd)"
+for option in bin prepared; do
+  [ -n "${!option}" ] || continue
+  directory=$(realpath -e -- "${!option}" 2>/dev/null) || fail "--$option: there is no folder ${!option}"
+  [ -d "$directory" ] || fail "--$option: ${!option} is not a folder"
+  printf -v "$option" '%s' "$directory"
+done
+for part in data models; do
+  if [ -n "$prepared" ] && [ ! -d "$prepared/$part" ]; then
+    fail "--prepared: there is no $prepared/$part; --prepare-only makes it"
+  fi
 done
 if [ -n "$work" ]; then
   mkdir -p "$work"

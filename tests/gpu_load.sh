@@ -4,6 +4,8 @@
 #
 #   tests/gpu_load.sh BUNDLE
 set -euo pipefail
+# Numbers are written and read with a point.
+export LC_ALL=C
 
 readonly bundle=${1:?usage: tests/gpu_load.sh BUNDLE} copies=20 ready_timeout_s=60
 work=$(mktemp -d "${TMPDIR:-/tmp}/widelane-gpu-load.XXXXXX")
@@ -20,11 +22,15 @@ for ((i = 0; i < copies; i++)); do cat "$bundle/demo/data/section.test"; done >"
   --grpc-address 127.0.0.1:0 --http-address 127.0.0.1:0 >"$work/log" 2>&1 &
 server=$!
 for ((i = 0; i < ready_timeout_s * 10; i++)); do
-  if grep -q 'ready:' "$work/log"; then break; fi
+  # After the end of the server nothing is added to its log.
+  running=true
+  kill -0 "$server" 2>/dev/null || running=false
+  if grep -q 'ready:' "$work/log" || ! $running; then break; fi
   sleep 0.1
 done
 grep -q 'ready:' "$work/log" || {
   cat "$work/log"
+  echo "the server ended, or was not ready within $ready_timeout_s s"
   exit 1
 }
 grpc=$(sed -n 's/.*serving gRPC on //p' "$work/log")
