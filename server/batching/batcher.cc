@@ -11,7 +11,7 @@ using std::chrono::nanoseconds;
 }  // namespace
 
 // A slab and whose rows are in it.
-class Batcher::Batch : public BatchListener {
+class TaskBatch : public BatchListener {
  public:
   struct Part {
     ScoreTask* task = nullptr;
@@ -20,7 +20,7 @@ class Batcher::Batch : public BatchListener {
     nanoseconds pack{0};
   };
 
-  explicit Batch(Batcher& owner) : owner_(owner) {}
+  explicit TaskBatch(Batcher& owner) : owner_(owner) {}
   void OnBatchDone(SlabHandle done) override { owner_.OnBatchDone(*this, std::move(done)); }
 
   SlabHandle slab;
@@ -34,7 +34,11 @@ class Batcher::Batch : public BatchListener {
 };
 
 Batcher::Batcher(Engine& engine, BatchObserver& observer) : engine_(engine), observer_(observer) {}
-Batcher::~Batcher() = default;
+
+Batcher::~Batcher() {
+  std::unique_lock lock(mutex_);
+  unused_.wait(lock, [this] { return in_use_ == 0; });
+}
 
 void Batcher::Submit(ScoreTask& task) {
   task.Start();
@@ -42,65 +46,89 @@ void Batcher::Submit(ScoreTask& task) {
 }
 
 void Batcher::Continue(ScoreTask& task) {
-  while (!task.failed() && task.cursor_->row() < task.work_.shape.rows) {
-    if (const absl::Status wanted = task.CheckWanted(); !wanted.ok()) {
-      task.Fail(wanted);
-      ResumeWaiting();  // it may have been resumed for a slab that it will not take
-      break;
+  for (;;) {
+    Place place = std::exchange(task.place_, {});
+    if (place.batch == nullptr) {
+      if (task.failed() || !task.HasRowsLeft()) break;
+      if (const absl::Status wanted = task.CheckWanted(); !wanted.ok()) {
+        task.Fail(wanted);
+        break;
+      }
+      place = FindPlace(task);
+      if (place.batch == nullptr) return;
     }
-    const Claimed claimed = Claim(task);
-    if (claimed.displaced != nullptr) Send(*claimed.displaced, Where::kAnywhere);
-    if (claimed.batch == nullptr) return;
-    Pack(task, claimed);
+    // An empty slab takes any row that passed CheckShape, so this fails once at most before rows are packed.
+    if (place.rest && !TakeRest(task, place)) continue;
+    Pack(task, place);
   }
   task.Release();
 }
 
-Batcher::Claimed Batcher::Claim(ScoreTask& task) {
-  Claimed claimed;
-  const uint64_t rows_left = task.work_.shape.rows - task.cursor_->row();
+Batcher::Place Batcher::FindPlace(ScoreTask& task) {
   const std::lock_guard lock(mutex_);
-  for (;;) {
-    Batch* batch = FindOpen(task);
-    if (batch == nullptr) batch = Open(task);
-    if (batch == nullptr) {
-      waiting_.push_back(&task);
-      return claimed;
-    }
-    const CsrShape room = batch->slab->Room();
-    CsrShape take{rows_left, task.entries_left_};
-    const bool cut = take.rows > room.rows || take.entries > room.entries;
-    if (cut) take = RowsThatFit(*task.cursor_, rows_left, room);
-    if (cut) Close(*batch);
-    // An empty slab takes any row that passed CheckShape, so this happens once at most.
-    if (take.rows == 0) {
-      if (batch->writers == 0) claimed.displaced = batch;
-      continue;
-    }
-    task.entries_left_ -= take.entries;
-    task.holds_.fetch_add(1, std::memory_order_relaxed);
-    claimed.batch = batch;
-    claimed.part = batch->parts.size();
-    claimed.segment = *batch->slab->Claim(take.rows, take.entries, task.work_.wants);
-    batch->parts.push_back({&task, claimed.segment, task.cursor_->row(), nanoseconds(0)});
-    ++batch->writers;
-    return claimed;
-  }
+  TaskBatch* batch = FindOpen(task);
+  // Those in line are the first to get a slab.
+  if (batch == nullptr && lines_.empty()) batch = Open(task);
+  if (batch != nullptr) return PlaceIn(*batch, task);
+  GetInLine(task);
+  return {};
 }
 
-void Batcher::Pack(ScoreTask& task, const Claimed& claimed) {
+// Counting the rows that fit can take long, so it is not done here: the batch is closed, and what is left of it belongs
+// to the task.
+Batcher::Place Batcher::PlaceIn(TaskBatch& batch, ScoreTask& task) {
+  Place place;
+  place.batch = &batch;
+  ++batch.writers;
+  const CsrShape room = batch.slab->Room();
+  const CsrShape want{task.work_.shape.rows - task.cursor_->row(), task.entries_left_};
+  if (want.rows <= room.rows && want.entries <= room.entries) {
+    Claim(want, task, place);
+  } else {
+    place.rest = true;
+    Close(batch);
+  }
+  return place;
+}
+
+void Batcher::Claim(const CsrShape& take, ScoreTask& task, Place& place) {
+  TaskBatch& batch = *place.batch;
+  task.entries_left_ -= take.entries;
+  task.ticket_ = 0;
+  task.holds_.fetch_add(1, std::memory_order_relaxed);
+  place.part = batch.parts.size();
+  place.segment = *batch.slab->Claim(take.rows, take.entries, task.work_.wants);
+  batch.parts.push_back({&task, place.segment, task.cursor_->row(), nanoseconds(0)});
+}
+
+bool Batcher::TakeRest(ScoreTask& task, Place& place) {
+  TaskBatch& batch = *place.batch;
+  // The batch is closed: nobody else claims room in it.
+  const CsrShape take = RowsThatFit(*task.cursor_, task.work_.shape.rows - task.cursor_->row(), batch.slab->Room());
+  {
+    const std::lock_guard lock(mutex_);
+    if (take.rows > 0) {
+      Claim(take, task, place);
+      return true;
+    }
+    if (--batch.writers != 0) return false;
+  }
+  Send(batch, Where::kAnywhere);
+  return false;
+}
+
+void Batcher::Pack(ScoreTask& task, const Place& place) {
   const Clock::time_point begin = Clock::now();
-  const absl::StatusOr<uint64_t> ignored =
-      PackRows(task.work_.csr, *task.cursor_, *claimed.batch->slab, claimed.segment);
+  const absl::StatusOr<uint64_t> ignored = PackRows(task.work_.csr, *task.cursor_, *place.batch->slab, place.segment);
   if (ignored.ok()) {
     task.ignored_ += *ignored;
   } else {
     task.Fail(ignored.status());
   }
-  Commit(*claimed.batch, claimed.part, Clock::now() - begin);
+  Commit(*place.batch, place.part, Clock::now() - begin);
 }
 
-void Batcher::Commit(Batch& batch, size_t part, nanoseconds pack) {
+void Batcher::Commit(TaskBatch& batch, size_t part, nanoseconds pack) {
   {
     const std::lock_guard lock(mutex_);
     batch.parts[part].pack = pack;
@@ -113,15 +141,15 @@ void Batcher::Commit(Batch& batch, size_t part, nanoseconds pack) {
   Send(batch, Where::kAnywhere);
 }
 
-void Batcher::Send(Batch& batch, Where where) {
+void Batcher::Send(TaskBatch& batch, Where where) {
   batch.slab->Seal();
   batch.sealed = Clock::now();
   engine_.Submit(std::move(batch.slab), batch, where);
 }
 
-void Batcher::OnBatchDone(Batch& batch, SlabHandle slab) {
+void Batcher::OnBatchDone(TaskBatch& batch, SlabHandle slab) {
   // The device first: it works on the next batch while this one's results are handed out.
-  Batch* next = nullptr;
+  TaskBatch* next = nullptr;
   {
     const std::lock_guard lock(mutex_);
     next = TakeCommitted();
@@ -131,19 +159,25 @@ void Batcher::OnBatchDone(Batch& batch, SlabHandle slab) {
   Deliver(batch, *slab);
 
   slab.reset();
+  std::vector<ScoreTask*> served;
   {
     const std::lock_guard lock(mutex_);
     batch.parts.clear();
     batch.closed = false;
     free_.push_back(&batch);
+    while (ServeOldest(served)) {
+    }
+    if (--in_use_ == 0) unused_.notify_all();
   }
-  ResumeWaiting();
+  // The batcher may be gone by now, unless somebody was served.
+  for (ScoreTask* task : served) task->Resume();
 }
 
-void Batcher::Deliver(const Batch& batch, const Slab& slab) {
+void Batcher::Deliver(const TaskBatch& batch, const Slab& slab) {
   const Clock::time_point now = Clock::now();
   observer_.OnBatch(slab);
-  for (const Batch::Part& part : batch.parts) {
+  observer_.OnDeviceFailures(engine_.device_failures());
+  for (const TaskBatch::Part& part : batch.parts) {
     ScoreTask& task = *part.task;
     const nanoseconds queue = std::max(nanoseconds(0), nanoseconds(batch.sealed - task.work_.received) - part.pack);
     observer_.OnSegment(slab.device, queue, part.pack);
@@ -164,38 +198,39 @@ void Batcher::Deliver(const Batch& batch, const Slab& slab) {
   }
 }
 
-Batcher::Batch* Batcher::FindOpen(const ScoreTask& task) {
-  for (Batch* batch : open_) {
+TaskBatch* Batcher::FindOpen(const ScoreTask& task) {
+  for (TaskBatch* batch : open_) {
     if (batch->slab->model() == task.work_.model && batch->slab->has_values() == task.work_.has_values) return batch;
   }
   return nullptr;
 }
 
-Batcher::Batch* Batcher::Open(const ScoreTask& task) {
+TaskBatch* Batcher::Open(const ScoreTask& task) {
   SlabHandle slab = engine_.TakeSlab();
   if (slab == nullptr) return nullptr;
   if (free_.empty()) {
-    batches_.push_back(std::make_unique<Batch>(*this));
+    batches_.push_back(std::make_unique<TaskBatch>(*this));
     free_.push_back(batches_.back().get());
   }
-  Batch* batch = free_.back();
+  TaskBatch* batch = free_.back();
   free_.pop_back();
   slab->Open(task.work_.model, task.work_.has_values);
   batch->slab = std::move(slab);
   open_.push_back(batch);
+  ++in_use_;
   return batch;
 }
 
-void Batcher::Close(Batch& batch) {
+void Batcher::Close(TaskBatch& batch) {
   batch.closed = true;
   open_.erase(std::find(open_.begin(), open_.end(), &batch));
 }
 
 // The oldest open batch that nobody is writing, closed, if a device is idle. Batches that are being written need no
 // look: their writers ask for an idle device when they are done.
-Batcher::Batch* Batcher::TakeCommitted() {
+TaskBatch* Batcher::TakeCommitted() {
   if (open_.empty() || !engine_.HasIdleDevice()) return nullptr;
-  for (Batch* batch : open_) {
+  for (TaskBatch* batch : open_) {
     if (batch->writers != 0) continue;
     Close(*batch);
     return batch;
@@ -203,22 +238,48 @@ Batcher::Batch* Batcher::TakeCommitted() {
   return nullptr;
 }
 
-// Resumes the first in line, and all others who can share its batch. Claim asks for a slab and gets in line under the
-// lock, so whoever came too early for a slab that was given back just now is in the line.
-void Batcher::ResumeWaiting() {
-  std::vector<ScoreTask*> tasks;
-  {
-    const std::lock_guard lock(mutex_);
-    if (waiting_.empty()) return;
-    const ScoreTask::Work& first = waiting_.front()->work_;
-    const auto shares = [&first](const ScoreTask* task) {
-      return task->work_.model == first.model && task->work_.has_values == first.has_values;
-    };
-    const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(), shares);
-    tasks.assign(waiting_.begin(), rest);
-    waiting_.erase(waiting_.begin(), rest);
+// At the end, or where it was before if it could not use what it was given.
+void Batcher::GetInLine(ScoreTask& task) {
+  if (task.ticket_ == 0) task.ticket_ = ++last_ticket_;
+  const ScoreTask::Work& work = task.work_;
+  const auto line = std::find_if(lines_.begin(), lines_.end(), [&work](const Line& candidate) {
+    return candidate.model == work.model.get() && candidate.has_values == work.has_values;
+  });
+  if (line == lines_.end()) {
+    lines_.push_back({work.model.get(), work.has_values, {&task}});
+    return;
   }
-  for (ScoreTask* task : tasks) task->Resume();
+  line->tasks.insert(std::upper_bound(line->tasks.begin(), line->tasks.end(), &task,
+                                      [](const ScoreTask* a, const ScoreTask* b) { return a->ticket_ < b->ticket_; }),
+                     &task);
+}
+
+// Gives a free slab to the one who has waited longest and to all behind it in its line who fit in as well. Room is
+// claimed here, not when they go on: so nobody is passed by, and no slab is left lying by one who does not want it any
+// more. False when nobody waits or there is no slab.
+bool Batcher::ServeOldest(std::vector<ScoreTask*>& served) {
+  if (lines_.empty()) return false;
+  const auto line = std::min_element(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) {
+    return a.tasks.front()->ticket_ < b.tasks.front()->ticket_;
+  });
+  TaskBatch* batch = nullptr;
+  while (!line->tasks.empty()) {
+    ScoreTask& task = *line->tasks.front();
+    if (const absl::Status wanted = task.CheckWanted(); !wanted.ok()) {
+      task.Fail(wanted);
+    } else {
+      if (batch == nullptr) batch = Open(task);
+      if (batch == nullptr) return false;
+      task.place_ = PlaceIn(*batch, task);
+    }
+    line->tasks.pop_front();
+    served.push_back(&task);
+    if (batch == nullptr) continue;
+    if (!batch->closed && batch->slab->Room().rows == 0) Close(*batch);
+    if (batch->closed) break;
+  }
+  if (line->tasks.empty()) lines_.erase(line);
+  return true;
 }
 
 }  // namespace widelane

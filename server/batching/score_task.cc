@@ -5,6 +5,8 @@ namespace widelane {
 void ScoreTask::Start() {
   cursor_.emplace(work_.csr);
   entries_left_ = work_.shape.entries;
+  place_ = {};
+  ticket_ = 0;
   ignored_ = 0;
   holds_.store(1, std::memory_order_relaxed);
   failed_.store(false, std::memory_order_relaxed);

@@ -18,6 +18,8 @@
 
 namespace widelane {
 
+class TaskBatch;  // batcher.cc
+
 // Where a task's time went. A task in one batch has that batch's times; over several batches times of work add up.
 struct TaskTimes {
   StageTimes stages;  // all but reply
@@ -60,7 +62,16 @@ class ScoreTask {
  private:
   friend class Batcher;
 
+  // Room in a batch.
+  struct Place {
+    TaskBatch* batch = nullptr;
+    bool rest = false;  // all that is left of it; how many rows that is the task counts itself
+    size_t part = 0;    // else: of the batch
+    Segment segment;    // and what may be written
+  };
+
   void Start();
+  bool HasRowsLeft() const { return cursor_->row() < work_.shape.rows; }
   void Fail(const absl::Status& status);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Drops one of the reasons to wait; the last calls OnDone.
@@ -68,6 +79,8 @@ class ScoreTask {
 
   std::optional<RowCursor> cursor_;  // rows not yet claimed
   uint64_t entries_left_ = 0;
+  Place place_;          // given to the task while it waited in line
+  uint64_t ticket_ = 0;  // its place in line, from when it began to wait until it has claimed rows; 0: none
   uint64_t ignored_ = 0;
   std::atomic<uint32_t> holds_{0};  // packing, and each segment in a batch
   std::atomic<bool> failed_{false};

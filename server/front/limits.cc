@@ -9,11 +9,15 @@ namespace {
 constexpr char kLimitPayload[] = "widelane/limit";
 }  // namespace
 
-absl::Status LimitError(absl::string_view option, uint64_t limit, absl::string_view what, uint64_t asked) {
-  absl::Status status =
-      absl::ResourceExhaustedError(absl::StrCat(what, " ", asked, ", the limit is ", limit, " (--", option, ")"));
+absl::Status AboutLimit(absl::Status status, absl::string_view option) {
   status.SetPayload(kLimitPayload, absl::Cord(option));
   return status;
+}
+
+absl::Status LimitError(absl::string_view option, uint64_t limit, absl::string_view what, uint64_t asked) {
+  return AboutLimit(
+      absl::ResourceExhaustedError(absl::StrCat(what, " ", asked, ", the limit is ", limit, " (--", option, ")")),
+      option);
 }
 
 std::optional<std::string> ErrorLimit(const absl::Status& status) {

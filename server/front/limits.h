@@ -20,14 +20,18 @@ inline constexpr char kMaxReplyBytes[] = "max-reply-bytes";
 inline constexpr char kMaxQueuedRequests[] = "max-queued-requests";
 inline constexpr char kMaxQueuedBytes[] = "max-queued-bytes";
 inline constexpr char kMaxQueuedReplyBytes[] = "max-queued-reply-bytes";
-inline constexpr const char* kLimitOptions[] = {kMaxMessageBytes,    kMaxRequestRows,    kMaxRequestEntries,
-                                                kMaxReplyBytes,      kMaxQueuedRequests, kMaxQueuedBytes,
-                                                kMaxQueuedReplyBytes};
+inline constexpr char kSlabEntries[] = "slab-entries";  // the longest row
+inline constexpr const char* kLimitOptions[] = {kMaxMessageBytes,     kMaxRequestRows,    kMaxRequestEntries,
+                                                kMaxReplyBytes,       kMaxQueuedRequests, kMaxQueuedBytes,
+                                                kMaxQueuedReplyBytes, kSlabEntries};
 
 // RESOURCE_EXHAUSTED: "<what> <asked>, the limit is <limit> (--<option>)".
 absl::Status LimitError(absl::string_view option, uint64_t limit, absl::string_view what, uint64_t asked);
 
-// The option a LimitError was made for.
+// Says of another error that it, too, is about the limit that `option` sets.
+absl::Status AboutLimit(absl::Status status, absl::string_view option);
+
+// The option of a LimitError or AboutLimit.
 std::optional<std::string> ErrorLimit(const absl::Status& status);
 
 // Whether waiting helps: the server was full, as opposed to a request that is too large for it.

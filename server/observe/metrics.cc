@@ -1,5 +1,7 @@
 #include "server/observe/metrics.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -31,7 +33,8 @@ prometheus::Family<prometheus::Gauge>& Metrics::Gauges(const char* name, const c
 }
 
 Metrics::Metrics()
-    : request_duration_("widelane_request_duration_seconds", "Time from a call's arrival to its status, all outcomes.",
+    : request_duration_("widelane_request_duration_seconds",
+                        "Time from when a call's request was read to when its status was sent, all outcomes.",
                         DurationBounds()),
       stage_duration_("widelane_stage_duration_seconds",
                       "Time in each stage: queue and pack for each part of a request, reply for each request, others "
@@ -61,6 +64,9 @@ Metrics::Metrics()
   auto& bytes = Counters("widelane_message_bytes_total", "Bytes of Score messages.");
   bytes_in_ = &bytes.Add({{"direction", "in"}});
   bytes_out_ = &bytes.Add({{"direction", "out"}});
+  device_failures_ = &Counters("widelane_device_failures_total",
+                               "Pieces of batches that a GPU failed to score and the CPU scored instead.")
+                          .Add({});
   entries_ = &Counters("widelane_entries_total", "Entries of the rows that were scored and answered.").Add({});
   in_flight_ = &Gauges("widelane_requests_in_flight", "Calls received and not yet ended.").Add({});
   ready_ = &Gauges("widelane_ready", "1 when the server says it is ready.").Add({});
@@ -158,6 +164,15 @@ void Metrics::OnSegment(int device, std::chrono::nanoseconds queue, std::chrono:
   const DeviceMetrics& metrics = devices_[static_cast<size_t>(device)];
   metrics.stages[static_cast<size_t>(Stage::kQueue)]->Observe(Seconds(queue));
   metrics.stages[static_cast<size_t>(Stage::kPack)]->Observe(Seconds(pack));
+}
+
+void Metrics::OnDeviceFailures(uint64_t failures) {
+  uint64_t seen = failures_seen_.load(std::memory_order_relaxed);
+  while (seen < failures && !failures_seen_.compare_exchange_weak(seen, failures, std::memory_order_relaxed)) {
+  }
+  if (seen >= failures) return;
+  device_failures_->Increment(static_cast<double>(failures - seen));
+  if (seen == 0) spdlog::warn("a GPU failed to score; it gets no more work, the CPU stands in for it");
 }
 
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {

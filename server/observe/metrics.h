@@ -6,6 +6,7 @@
 #define WIDELANE_SERVER_OBSERVE_METRICS_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -62,6 +63,7 @@ class Metrics : public BatchObserver {
   // BatchObserver.
   void OnBatch(const Slab& slab) override;
   void OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) override;
+  void OnDeviceFailures(uint64_t failures) override;
 
   // The page in Prometheus' text format.
   std::string Page() const;
@@ -106,6 +108,8 @@ class Metrics : public BatchObserver {
   prometheus::Counter* entries_ = nullptr;
   prometheus::Counter* bytes_in_ = nullptr;
   prometheus::Counter* bytes_out_ = nullptr;
+  prometheus::Counter* device_failures_ = nullptr;
+  std::atomic<uint64_t> failures_seen_{0};
 
   std::vector<DeviceMetrics> devices_;
   std::vector<std::unique_ptr<ModelMetrics>> models_;

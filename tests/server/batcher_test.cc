@@ -39,6 +39,7 @@ class CountingObserver : public BatchObserver {
     EXPECT_GE(pack.count(), 0);
     ++segments;
   }
+  void OnDeviceFailures(uint64_t /*failures*/) override {}
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> rows{0};
   std::atomic<uint64_t> segments{0};
@@ -60,8 +61,8 @@ class Resumer {
     {
       const std::lock_guard lock(mutex_);
       tasks_.push_back(&task);
+      changed_.notify_all();  // the task may be done, and all of this gone, as soon as the lock is free
     }
-    changed_.notify_all();
   }
 
  private:
@@ -109,7 +110,9 @@ class Task : public ScoreTask {
     resumer_.Add(*this);
   }
   void OnDone(const absl::Status& status) override {
+    static std::atomic<uint64_t> ended{0};
     const std::lock_guard lock(mutex_);
+    order = ++ended;
     ++done_count;
     result = status;
     batches = times().batches;
@@ -124,6 +127,7 @@ class Task : public ScoreTask {
   std::vector<float> scores;
   absl::Status result;
   int done_count = 0;
+  uint64_t order = 0;  // among all tasks that ended
   uint32_t batches = 0;
   std::atomic<int> resumed{0};
   std::atomic<bool> unwanted{false};
@@ -258,6 +262,71 @@ TEST_F(BatcherTest, AnUnwantedRequestLeavesTheLineToTheNext) {
   EXPECT_EQ(tasks[0]->scores, tasks[0]->values());
   EXPECT_EQ(tasks[9]->scores, tasks[9]->values());
   EXPECT_EQ(tasks[5]->result.code(), absl::StatusCode::kCancelled);
+}
+
+// Two models and one slab: whoever waits longest is served next, together with those of its model that fit in as well.
+TEST_F(BatcherTest, ASlabGoesToWhoHasWaitedLongest) {
+  Start(4, 1);
+  const std::shared_ptr<const LoadedModel> other = *engine_->Load(test::Id1());
+  device_->Block();
+  auto running = Make({1, 2, 3, 4});
+  auto first = Make({1, 2});
+  auto second = std::make_unique<Task>(other, std::vector<float>{1}, *resumer_);
+  auto with_first = Make({3, 4});
+  auto third = Make({5, 6, 7});
+  auto with_second = std::make_unique<Task>(other, std::vector<float>{2}, *resumer_);
+  for (Task* task : {running.get(), first.get(), second.get(), with_first.get(), third.get(), with_second.get()}) {
+    batcher_->Submit(*task);
+  }
+  device_->Unblock();
+  for (Task* task : {running.get(), first.get(), second.get(), with_first.get(), third.get(), with_second.get()}) {
+    task->Wait();
+    EXPECT_EQ(task->scores, task->values());
+    EXPECT_LE(task->resumed, 1);
+  }
+  EXPECT_LT(first->order, second->order);
+  EXPECT_LT(with_first->order, second->order);
+  EXPECT_LT(second->order, third->order);
+  EXPECT_LT(with_second->order, third->order);
+  EXPECT_EQ(observer_.batches, 4u);
+}
+
+// The slab that an unwanted request would have had is not lost when nothing else is under way.
+TEST_F(BatcherTest, AnUnwantedRequestPassesItsTurnOn) {
+  Start(4, 1);
+  device_->Block();
+  auto running = Make({1, 2, 3, 4});
+  batcher_->Submit(*running);
+  std::vector<std::unique_ptr<Task>> unwanted;
+  for (int i = 0; i < 5; ++i) {
+    unwanted.push_back(Make({1, 2, 3}));
+    batcher_->Submit(*unwanted.back());
+    unwanted.back()->unwanted = true;
+  }
+  const std::shared_ptr<const LoadedModel> other = *engine_->Load(test::Id1());
+  Task last(other, {7}, *resumer_);
+  batcher_->Submit(last);
+  device_->Unblock();
+  last.Wait();
+  EXPECT_EQ(last.scores, last.values());
+  for (const auto& task : unwanted) {
+    task->Wait();
+    EXPECT_EQ(task->result.code(), absl::StatusCode::kCancelled);
+  }
+  running->Wait();
+}
+
+// A task ends before the engine's thread is back from telling of its batch.
+TEST_F(BatcherTest, MayGoAsSoonAsItsTasksAreDone) {
+  Start(4, 2);
+  for (int i = 0; i < 300; ++i) {
+    auto batcher = std::make_unique<Batcher>(*engine_, observer_);
+    auto task = Make({1, 2, 3});
+    batcher->Submit(*task);
+    task->Wait();
+    batcher.reset();
+    EXPECT_EQ(task->scores, task->values());
+  }
 }
 
 TEST_F(BatcherTest, AFailingDeviceFailsTheRequestOnce) {

@@ -96,6 +96,12 @@ TEST(MetricsTest, CountsRefusalsByReason) {
   EXPECT_NE(page.find("widelane_refused_total{reason=\"deadline\"} 1"), std::string::npos);
 }
 
+TEST(MetricsTest, CountsDeviceFailuresOnce) {
+  Metrics metrics;
+  for (const uint64_t failures : {0, 2, 1, 2, 3}) metrics.OnDeviceFailures(failures);
+  EXPECT_NE(metrics.Page().find("widelane_device_failures_total 3"), std::string::npos);
+}
+
 TEST(MetricsTest, AnUnknownModelNeverBecomesALabel) {
   TestServer server({{"r4", test::R4()}});
   server.Score(test::Request("stranger", test::PlainRows({{{2, 3.0f}}})));
