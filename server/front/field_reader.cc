@@ -52,11 +52,11 @@ bool FieldReader::ReadField(uint32_t tag) {
 }
 
 bool FieldReader::ReadBytes() {
-  uint32_t size = 0;
-  if (!in_.ReadVarint32(&size) || size > INT_MAX) return false;
+  uint64_t size = 0;
+  if (!in_.ReadVarint64(&size) || size > INT_MAX) return false;
   const void* data = "";
   int available = 0;
-  if (size > 0 && (!in_.GetDirectBufferPointer(&data, &available) || static_cast<uint32_t>(available) < size))
+  if (size > 0 && (!in_.GetDirectBufferPointer(&data, &available) || static_cast<uint64_t>(available) < size))
     return false;
   bytes_ = absl::string_view(static_cast<const char*>(data), size);
   return in_.Skip(static_cast<int>(size));

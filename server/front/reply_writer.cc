@@ -37,12 +37,6 @@ uint8_t* WriteString(int field, absl::string_view text, uint8_t* at) {
 
 size_t StringBytes(absl::string_view text) { return 1 + CodedOutputStream::VarintSize64(text.size()) + text.size(); }
 
-size_t LongestLabel(const Model& model) {
-  size_t longest = 0;
-  for (const std::string& label : model.labels()) longest = std::max(longest, label.size());
-  return longest;
-}
-
 absl::string_view PositiveLabel(const Model& model) {
   return model.outputs() == 1 && model.labels().size() == 2 ? absl::string_view(model.labels()[1])
                                                             : absl::string_view();
@@ -100,7 +94,7 @@ uint8_t EngineWants(const Model& model, uint8_t outputs) {
 uint64_t ReplyBytes(const ReplyShape& shape) {
   constexpr uint64_t kTimes = 256;
   uint64_t bytes = HeadBytes(shape) + kTimes;
-  if ((shape.outputs & kReplyLabels) != 0) bytes += shape.rows * (kMostHeader + LongestLabel(*shape.model));
+  if ((shape.outputs & kReplyLabels) != 0) bytes += shape.rows * (kMostHeader + shape.longest_label);
   if ((shape.outputs & kReplyTopK) != 0) bytes += shape.rows * shape.top_k * 4;  // a varint below 2^28
   return bytes;
 }
@@ -198,7 +192,8 @@ void ReplyWriter::AddProbabilities(const Slab& slab, const Segment& segment, uin
 }
 
 void ReplyWriter::AddTopK(const Slab& slab, const Segment& segment, uint64_t first_row) {
-  std::vector<uint32_t> scratch(outputs_);
+  thread_local std::vector<uint32_t> scratch;
+  if (scratch.size() < outputs_) scratch.resize(outputs_);
   for (uint32_t row = 0; row < segment.rows; ++row) {
     const size_t at = (first_row + row) * shape_.top_k;
     TopK(slab.raw(segment.first_row + row), outputs_, shape_.top_k, scratch.data(), top_outputs_.data() + at);

@@ -24,6 +24,7 @@ struct ReplyShape {
   uint64_t rows = 0;
   uint8_t outputs = 0;  // kReply...
   uint32_t top_k = 0;
+  uint64_t longest_label = 0;  // bytes
 };
 
 // FAILED_PRECONDITION for labels or probabilities the model does not have, INVALID_ARGUMENT for a top_k it cannot give.

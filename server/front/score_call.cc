@@ -1,6 +1,7 @@
 #include "server/front/score_call.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,20 +58,34 @@ void ScoreCall::OnEvent(Event event, bool ok) {
   if (tags_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) End();
 }
 
+// Only now is the reply off our hands: a client that reads slowly keeps its share of what may be in the server.
 void ScoreCall::End() {
+  scope_.reset();
+  context_.admission.GiveReplyBytes(std::exchange(reply_bytes_taken_, 0));
+  if (std::exchange(entered_, false)) context_.admission.Leave();
   rpc_.reset();
+  { const std::lock_guard wait_for_resume(alarm_mutex_); }
   queue_.Retire(*this);
 }
 
 void ScoreCall::Handle() {
   scope_.emplace(context_.metrics, Method::kScore);
-  if (const absl::Status status = Prepare(); !status.ok()) {
+  if (const absl::Status status = TryPrepare(); !status.ok()) {
     context_.metrics.OnRefused(status);
     Complete(status, {});
     return;
   }
   // From here on the call may end, and begin anew, on another thread.
   context_.batcher.load(std::memory_order_acquire)->Submit(*this);
+}
+
+// Memory for a request is asked for here; that there is none is the request's problem, not the server's.
+absl::Status ScoreCall::TryPrepare() {
+  try {
+    return Prepare();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the server has no memory for the request");
+  }
 }
 
 absl::Status ScoreCall::Prepare() {
@@ -95,8 +110,12 @@ absl::Status ScoreCall::Admit(uint64_t bytes) {
   }
   if (absl::Status status = context_.admission.Enter(); !status.ok()) return status;
   entered_ = true;
+  return TakeBytes(bytes);
+}
+
+absl::Status ScoreCall::TakeBytes(uint64_t bytes) {
   if (absl::Status status = context_.admission.TakeBytes(bytes); !status.ok()) return status;
-  bytes_taken_ = bytes;
+  bytes_taken_ += bytes;
   return absl::OkStatus();
 }
 
@@ -107,7 +126,8 @@ absl::Status ScoreCall::ReadRequest() {
   }
   rpc_->request.Clear();
   const absl::string_view bytes(reinterpret_cast<const char*>(message_.begin()), message_.size());
-  if (absl::Status status = DecodeScoreRequest(bytes, limits, request_); !status.ok()) return status;
+  const auto take = [this](uint64_t more) { return TakeBytes(more); };
+  if (absl::Status status = DecodeScoreRequest(bytes, limits, take, request_); !status.ok()) return status;
 
   const auto served = context_.registry.FindAvailable(request_.model, request_.version);
   if (!served.ok()) return served.status();
@@ -120,7 +140,13 @@ absl::Status ScoreCall::ReadRequest() {
   const CsrLimits csr_limits{limits.max_request_rows, limits.max_request_entries,
                              context_.batcher.load(std::memory_order_acquire)->engine().limits().max_row_entries};
   const auto shape = CheckShape(request_.csr, csr_limits);
-  if (!shape.ok()) return InRows(shape.status());
+  if (!shape.ok()) {
+    CsrLimits longer_rows = csr_limits;
+    longer_rows.max_row_entries = kMaxRowEntries;
+    const bool only_too_long = CheckShape(request_.csr, longer_rows).ok();
+    const absl::Status status = InRows(shape.status());
+    return only_too_long ? AboutLimit(status, kSlabEntries) : status;
+  }
 
   work_.csr = request_.csr;
   work_.shape = *shape;
@@ -131,7 +157,8 @@ absl::Status ScoreCall::ReadRequest() {
 }
 
 absl::Status ScoreCall::PrepareReply() {
-  const ReplyShape shape{&work_.model->model(), served_->version(), work_.shape.rows, request_.outputs, request_.top_k};
+  const ReplyShape shape{&work_.model->model(), served_->version(), work_.shape.rows,
+                         request_.outputs,      request_.top_k,     served_->longest_label()};
   if (absl::Status status = CheckReplyShape(shape); !status.ok()) return status;
   const uint64_t bytes = ReplyBytes(shape);
   const LimitsConfig& limits = context_.config.limits;
@@ -155,6 +182,7 @@ void ScoreCall::OnRows(const Slab& slab, const Segment& segment, uint64_t first_
 }
 
 void ScoreCall::Resume() {
+  const std::lock_guard lock(alarm_mutex_);
   alarm_.emplace();
   alarm_->Set(&queue_.completion_queue(), std::chrono::system_clock::now(), &resume_tag_);
 }
@@ -202,21 +230,20 @@ void ScoreCall::CountReply(const grpc::ByteBuffer& reply) {
   if (times().batches > 0) metrics.OnReplyStage(times().device, Clock::now() - times().results_ready);
 }
 
-void ScoreCall::ReleaseResources() {
-  constexpr size_t kMostKept = 1 << 16;
+void ScoreCall::ReleaseRequest() {
   rpc_->request.Clear();
   message_ = grpc::Slice();
   work_.model.reset();
   served_ = nullptr;
   reply_.Reset();
-  if (request_.plain_indices.capacity() > kMostKept || request_.plain_indptr.capacity() > kMostKept) request_ = {};
+  const size_t kept =
+      std::max({request_.plain_indptr.capacity(), request_.plain_indices.capacity(), request_.plain_values.capacity()});
+  if (kept > kFreePlainElements) request_ = {};
   context_.admission.GiveBytes(std::exchange(bytes_taken_, 0));
-  context_.admission.GiveReplyBytes(std::exchange(reply_bytes_taken_, 0));
-  if (std::exchange(entered_, false)) context_.admission.Leave();
 }
 
 void ScoreCall::Complete(const absl::Status& status, const grpc::ByteBuffer& reply) {
-  ReleaseResources();
+  ReleaseRequest();
   absl::Status sent = status;
   // What is sent to a client that has gone goes nowhere; count what it saw.
   if (cancelled_.load(std::memory_order_acquire)) {
@@ -225,7 +252,6 @@ void ScoreCall::Complete(const absl::Status& status, const grpc::ByteBuffer& rep
   }
   const grpc::Status grpc_status = ToGrpcStatus(sent);
   scope_->set_code(grpc_status.error_code());
-  scope_.reset();
   if (grpc_status.ok()) {
     rpc_->writer.Finish(reply, grpc_status, &finish_tag_);
   } else {

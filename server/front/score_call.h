@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -53,16 +54,19 @@ class ScoreCall final : public ScoreTask {
   };
 
   void Handle();
+  absl::Status TryPrepare();
   void End();
   absl::Status Prepare();
   absl::Status CheckDeadline();
   absl::Status Admit(uint64_t bytes);
+  absl::Status TakeBytes(uint64_t bytes);
   absl::Status ReadRequest();
   absl::Status PrepareReply();
   v1::StageTimes MakeStageTimes() const;
   void CountReply(const grpc::ByteBuffer& reply);
-  void ReleaseResources();
-  // The one place where a call ends: counted and sent.
+  void ReleaseRequest();
+  // The one place where a call's outcome is told: noted for accounting, and sent. The call may be gone, and be another
+  // one, when this returns.
   void Complete(const absl::Status& status, const grpc::ByteBuffer& reply);
 
   FrontContext& context_;
@@ -75,6 +79,7 @@ class ScoreCall final : public ScoreTask {
   // Of the current call.
   std::optional<Rpc> rpc_;
   std::optional<CallScope> scope_;
+  std::mutex alarm_mutex_;  // the alarm may go off, and the call end, before the thread that set it is back
   std::optional<grpc::Alarm> alarm_;
   std::atomic<int> tags_left_{0};       // done and finish
   std::atomic<bool> cancelled_{false};  // by the client, the deadline or a lost connection

@@ -56,72 +56,98 @@ bool ReadArray(absl::string_view message, ArrayField& array) {
   return !reader.broken();
 }
 
-// Adds a repeated int64 field, packed or one element; stops behind `most` elements.
-bool AddIntegers(const FieldReader& reader, uint64_t most, std::vector<int64_t>& out) {
-  if (reader.kind() == Kind::kVarint) {
-    if (out.size() <= most) out.push_back(static_cast<int64_t>(reader.value()));
-    return true;
+// Makes room for `more` elements, paid for unless they are few. `exact`: no more will come.
+template <typename T>
+absl::Status MakeRoom(uint64_t more, bool exact, TakeMemory take, std::vector<T>& out) {
+  const uint64_t needed = out.size() + more;
+  if (needed <= out.capacity()) return absl::OkStatus();
+  const uint64_t capacity = exact ? needed : std::max<uint64_t>(needed, 2 * out.capacity());
+  if (capacity > kFreePlainElements) {
+    if (absl::Status status = take(capacity * sizeof(T)); !status.ok()) return status;
   }
-  if (reader.kind() != Kind::kBytes) return true;  // unknown
+  out.reserve(capacity);
+  return absl::OkStatus();
+}
+
+// Adds a repeated int64 field, packed or one element; stops behind `most` elements.
+absl::Status AddIntegers(const FieldReader& reader, uint64_t most, TakeMemory take, std::vector<int64_t>& out) {
+  if (out.size() > most) return absl::OkStatus();
+  if (reader.kind() == Kind::kVarint) {
+    if (absl::Status status = MakeRoom(1, false, take, out); !status.ok()) return status;
+    out.push_back(static_cast<int64_t>(reader.value()));
+    return absl::OkStatus();
+  }
+  if (reader.kind() != Kind::kBytes) return absl::OkStatus();  // unknown
   const absl::string_view bytes = reader.bytes();
+  // Each number has one byte without the uppermost bit, its last.
+  const auto numbers = std::count_if(bytes.begin(), bytes.end(), [](char byte) { return (byte & 0x80) == 0; });
+  const uint64_t count = std::min<uint64_t>(static_cast<uint64_t>(numbers), most + 1 - out.size());
+  if (absl::Status status = MakeRoom(count, true, take, out); !status.ok()) return status;
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
   while (static_cast<size_t>(in.CurrentPosition()) < bytes.size() && out.size() <= most) {
     uint64_t value = 0;
-    if (!in.ReadVarint64(&value)) return false;
+    if (!in.ReadVarint64(&value)) return Garbled("rows");
     out.push_back(static_cast<int64_t>(value));
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // The same for floats.
-bool AddFloats(const FieldReader& reader, uint64_t most, std::vector<float>& out) {
+absl::Status AddFloats(const FieldReader& reader, uint64_t most, TakeMemory take, std::vector<float>& out) {
+  if (out.size() > most) return absl::OkStatus();
   if (reader.kind() == Kind::kFixed32) {
     const auto bits = static_cast<uint32_t>(reader.value());
     float value = 0;
     std::memcpy(&value, &bits, sizeof(value));
-    if (out.size() <= most) out.push_back(value);
-    return true;
+    if (absl::Status status = MakeRoom(1, false, take, out); !status.ok()) return status;
+    out.push_back(value);
+    return absl::OkStatus();
   }
-  if (reader.kind() != Kind::kBytes) return true;  // unknown
+  if (reader.kind() != Kind::kBytes) return absl::OkStatus();  // unknown
   const absl::string_view bytes = reader.bytes();
-  if (bytes.size() % sizeof(float) != 0) return false;
+  if (bytes.size() % sizeof(float) != 0) return Garbled("rows");
   const size_t before = out.size();
-  const size_t count = std::min<size_t>(bytes.size() / sizeof(float), most + 1 - std::min<size_t>(before, most + 1));
+  const size_t count = std::min<size_t>(bytes.size() / sizeof(float), most + 1 - before);
+  if (absl::Status status = MakeRoom(count, true, take, out); !status.ok()) return status;
   out.resize(before + count);
   if (count > 0) std::memcpy(out.data() + before, bytes.data(), count * sizeof(float));
-  return true;
+  return absl::OkStatus();
 }
 
-bool ReadRowsField(const FieldReader& reader, const LimitsConfig& limits, RowsFields& rows, ScoreRequestView& request) {
-  const bool is_bytes = reader.kind() == Kind::kBytes;
+absl::Status AddArray(const FieldReader& reader, ArrayField& array) {
+  return reader.kind() != Kind::kBytes || ReadArray(reader.bytes(), array) ? absl::OkStatus() : Garbled("rows");
+}
+
+absl::Status ReadRowsField(const FieldReader& reader, const LimitsConfig& limits, TakeMemory take, RowsFields& rows,
+                           ScoreRequestView& request) {
   switch (reader.number()) {
     case v1::Rows::kIndptrFieldNumber:
-      return !is_bytes || ReadArray(reader.bytes(), rows.indptr);
+      return AddArray(reader, rows.indptr);
     case v1::Rows::kRowLengthsFieldNumber:
-      return !is_bytes || ReadArray(reader.bytes(), rows.row_lengths);
+      return AddArray(reader, rows.row_lengths);
     case v1::Rows::kIndicesFieldNumber:
-      return !is_bytes || ReadArray(reader.bytes(), rows.indices);
+      return AddArray(reader, rows.indices);
     case v1::Rows::kValuesFieldNumber:
-      return !is_bytes || ReadArray(reader.bytes(), rows.values);
+      return AddArray(reader, rows.values);
     case v1::Rows::kPlainIndptrFieldNumber:
-      return AddIntegers(reader, limits.max_request_rows + 1, request.plain_indptr);
+      return AddIntegers(reader, limits.max_request_rows + 1, take, request.plain_indptr);
     case v1::Rows::kPlainIndicesFieldNumber:
-      return AddIntegers(reader, limits.max_request_entries, request.plain_indices);
+      return AddIntegers(reader, limits.max_request_entries, take, request.plain_indices);
     case v1::Rows::kPlainValuesFieldNumber:
-      return AddFloats(reader, limits.max_request_entries, request.plain_values);
+      return AddFloats(reader, limits.max_request_entries, take, request.plain_values);
     case v1::Rows::kFeaturesFieldNumber:
       if (reader.kind() == Kind::kVarint) rows.features = reader.value();
-      return true;
+      return absl::OkStatus();
     default:
-      return true;
+      return absl::OkStatus();
   }
 }
 
-absl::Status ReadRows(absl::string_view message, const LimitsConfig& limits, RowsFields& rows,
+absl::Status ReadRows(absl::string_view message, const LimitsConfig& limits, TakeMemory take, RowsFields& rows,
                       ScoreRequestView& request) {
   FieldReader reader(message);
   while (reader.Next()) {
-    if (!ReadRowsField(reader, limits, rows, request)) return Garbled("rows");
+    if (absl::Status status = ReadRowsField(reader, limits, take, rows, request); !status.ok()) return status;
   }
   return reader.broken() ? Garbled("rows") : absl::OkStatus();
 }
@@ -243,7 +269,7 @@ absl::Status AddOutputs(const FieldReader& reader, uint8_t& outputs) {
   return absl::OkStatus();
 }
 
-absl::Status ReadField(const FieldReader& reader, const LimitsConfig& limits, RowsFields& rows,
+absl::Status ReadField(const FieldReader& reader, const LimitsConfig& limits, TakeMemory take, RowsFields& rows,
                        ScoreRequestView& request) {
   if (reader.Is(v1::ScoreRequest::kModelFieldNumber, Kind::kBytes)) request.model = reader.bytes();
   if (reader.Is(v1::ScoreRequest::kVersionFieldNumber, Kind::kBytes)) request.version = reader.bytes();
@@ -252,12 +278,13 @@ absl::Status ReadField(const FieldReader& reader, const LimitsConfig& limits, Ro
   if (reader.Is(v1::ScoreRequest::kStageTimesFieldNumber, Kind::kVarint)) request.stage_times = reader.value() != 0;
   if (reader.number() == v1::ScoreRequest::kOutputsFieldNumber) return AddOutputs(reader, request.outputs);
   if (!reader.Is(v1::ScoreRequest::kRowsFieldNumber, Kind::kBytes)) return absl::OkStatus();
-  return ReadRows(reader.bytes(), limits, rows, request);
+  return ReadRows(reader.bytes(), limits, take, rows, request);
 }
 
 }  // namespace
 
-absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, ScoreRequestView& request) {
+absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, TakeMemory take,
+                                ScoreRequestView& request) {
   request.model = request.version = {};
   request.outputs = 0;
   request.top_k = 0;
@@ -269,11 +296,16 @@ absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& l
   RowsFields rows;
   FieldReader reader(message);
   while (reader.Next()) {
-    if (absl::Status status = ReadField(reader, limits, rows, request); !status.ok()) return status;
+    if (absl::Status status = ReadField(reader, limits, take, rows, request); !status.ok()) return status;
   }
   if (reader.broken()) return Garbled("the request");
   if (request.outputs == 0) request.outputs = kReplyScores;
   return MakeView(rows, limits, request);
+}
+
+absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, ScoreRequestView& request) {
+  return DecodeScoreRequest(
+      message, limits, [](uint64_t) { return absl::OkStatus(); }, request);
 }
 
 }  // namespace widelane

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/config/config.h"
@@ -39,9 +40,18 @@ struct ScoreRequestView {
   std::vector<float> plain_values;
 };
 
+// Plain arrays up to this many elements are part of what any request costs; longer ones are paid for.
+inline constexpr size_t kFreePlainElements = 1024;
+
+// Asked before plain fields are decoded into that many bytes more than the message has; an error ends the decoding.
+using TakeMemory = absl::FunctionRef<absl::Status(uint64_t bytes)>;
+
 // Fills `request` with views into `message`, which must stay where it is as long as they are used.
 // Errors: INVALID_ARGUMENT naming the field; RESOURCE_EXHAUSTED naming the limit for more rows or entries than `limits`
-// allow. After an error `request` is undefined but may be used again.
+// allow; what `take` says. After an error `request` is undefined but may be used again.
+absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, TakeMemory take,
+                                ScoreRequestView& request);
+// The same with all the memory it needs.
 absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, ScoreRequestView& request);
 
 }  // namespace widelane

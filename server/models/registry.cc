@@ -24,6 +24,11 @@ ServedModel::ServedModel(ModelFile file, ModelMetrics* metrics)
 
 void ServedModel::SetAvailable(std::shared_ptr<const LoadedModel> loaded) {
   loaded_ = std::move(loaded);
+  if (loaded_ != nullptr) {
+    for (const std::string& label : loaded_->model().labels()) {
+      longest_label_ = std::max<uint64_t>(longest_label_, label.size());
+    }
+  }
   state_.store(ModelState::kAvailable, std::memory_order_release);
 }
 

@@ -35,6 +35,7 @@ class ServedModel {
   ModelState state() const { return state_.load(std::memory_order_acquire); }
   // Only when available.
   const std::shared_ptr<const LoadedModel>& loaded() const { return loaded_; }
+  uint64_t longest_label() const { return longest_label_; }  // bytes
   // Only when failed.
   const absl::Status& error() const { return error_; }
 
@@ -48,6 +49,7 @@ class ServedModel {
   ModelMetrics* const metrics_;
   std::atomic<ModelState> state_{ModelState::kLoading};
   std::shared_ptr<const LoadedModel> loaded_;
+  uint64_t longest_label_ = 0;
   absl::Status error_;
 };
 

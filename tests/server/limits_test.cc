@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "server/front/context.h"
+#include "tests/support/rows.h"
+#include "tests/support/test_server.h"
 
 namespace widelane {
 namespace {
@@ -36,6 +41,24 @@ TEST(AdmissionTest, GivesBackWhatItRefuses) {
   EXPECT_TRUE(admission.TakeBytes(10).ok());
   EXPECT_TRUE(admission.TakeReplyBytes(20).ok());
   EXPECT_EQ(ErrorLimit(admission.TakeReplyBytes(1)), kMaxQueuedReplyBytes);
+}
+
+TEST(LimitsTest, PlainNumbersCountAsWhatTheyBecome) {
+  test::TestServer server({{"id1", test::Id1()}},
+                          [](ServerConfig& config) { config.limits.max_queued_bytes = 1 << 20; });
+  const int64_t entries = 200'000;  // a byte each on the wire, eight in memory
+  const auto rows = test::PlainRows({0, entries}, std::vector<int64_t>(entries, 0));
+  const grpc::Status status = server.Score(test::Request("id1", rows)).status;
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(status.error_message().find(kMaxQueuedBytes), std::string::npos) << status.error_message();
+  EXPECT_EQ(server.Scores(test::Id1Request({7})), std::vector<float>{7});
+}
+
+TEST(LimitsTest, RowsThatAreTooLongAreCounted) {
+  test::TestServer server({{"id1", test::Id1()}}, [](ServerConfig& config) { config.engine.slab.entries = 16; });
+  const auto rows = test::PlainRows({test::WireRow(17, {0, 1.0f})});
+  EXPECT_EQ(server.Score(test::Request("id1", rows)).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(server.Metrics().find("widelane_refused_total{reason=\"slab-entries\"} 1"), std::string::npos);
 }
 
 }  // namespace

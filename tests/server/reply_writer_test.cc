@@ -131,7 +131,7 @@ TEST(ReplyWriterTest, CarriesStageTimes) {
 
 TEST(ReplyWriterTest, PromisesNoFewerBytesThanItWrites) {
   const auto model = test::R4();
-  const ReplyShape shape{model.get(), "1", 0, kReplyScores, 0};
+  const ReplyShape shape{model.get(), "1", 0, kReplyScores, 0, 1};
   ReplyWriter writer;
   writer.Start(shape);
   EXPECT_LE(writer.Finish(0, nullptr).Length(), ReplyBytes(shape));

@@ -61,6 +61,26 @@ TEST(ScoreCodecTest, LooksAtArraysWhereTheyAre) {
   EXPECT_LT(view.csr.indices.data, begin + message.size());
 }
 
+TEST(ScoreCodecTest, AsksForTheMemoryOfLongPlainFieldsBeforeItTakesIt) {
+  const size_t count = 10 * kFreePlainElements;
+  const std::string message =
+      test::Request("m", PlainRows({0, static_cast<int64_t>(count)}, std::vector<int64_t>(count, 1),
+                                   std::vector<float>(count, 1)))
+          .SerializeAsString();
+  uint64_t taken = 0;
+  ScoreRequestView view;
+  const auto take = [&taken](uint64_t bytes) {
+    taken += bytes;
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(DecodeScoreRequest(message, {}, take, view).ok());
+  EXPECT_EQ(taken, count * (sizeof(int64_t) + sizeof(float)));
+  ScoreRequestView refused;
+  const auto refuse = [](uint64_t /*bytes*/) { return absl::ResourceExhaustedError("full"); };
+  EXPECT_EQ(DecodeScoreRequest(message, {}, refuse, refused).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(refused.plain_indices.capacity(), kFreePlainElements);
+}
+
 TEST(ScoreCodecTest, AsksForScoresUnlessTold) {
   const std::string message = GoodRequest().SerializeAsString();
   ScoreRequestView view;
