@@ -64,6 +64,9 @@ class Parser {
     for (auto& [name, values] : values_) {
       if (app_.count("--" + name) > 0) given.values[name] = values;
     }
+    if (const size_t files = values_[kConfigOption].size(); files > 1) {
+      result.problems.push_back(absl::StrCat("--", kConfigOption, ": is given ", files, " times"));
+    }
     given.source = [](const std::string& option) { return absl::StrCat("--", option); };
     return result;
   }

@@ -21,6 +21,8 @@ struct FrontConfig {
   size_t completion_queues = 0;               // 0: one for every two usable cores, at least one
   size_t threads_per_queue = 2;
   bool reflection = true;
+  size_t connection_calls = 1024;                  // at once, on one connection
+  uint64_t grpc_memory_bytes = uint64_t{2} << 30;  // for messages that arrive; gRPC drops calls beyond it
 };
 
 struct LimitsConfig {

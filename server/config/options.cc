@@ -175,6 +175,10 @@ std::vector<Option> MakeOptions() {
              [](C& c) -> size_t& { return c.front.threads_per_queue; }),
       OneOf(
           "reflection", "gRPC reflection: true or false", [](C& c) -> bool& { return c.front.reflection; }, kBools),
+      Number("connection-calls", "Most calls of one connection at once", 1, kMost32,
+             [](C& c) -> size_t& { return c.front.connection_calls; }),
+      Number("grpc-memory-bytes", "Memory for messages that are arriving; beyond it gRPC drops calls", 16 << 20,
+             kMost64, [](C& c) -> uint64_t& { return c.front.grpc_memory_bytes; }),
       Number("max-message-bytes", "Largest message taken", 1024, kMostMessageBytes,
              [](C& c) -> uint64_t& { return c.limits.max_message_bytes; }),
       Number("max-request-rows", "Most rows of a request", 1, kMost32,
@@ -189,16 +193,18 @@ std::vector<Option> MakeOptions() {
              [](C& c) -> uint64_t& { return c.limits.max_queued_bytes; }),
       Number("max-queued-reply-bytes", "Most bytes of their replies", 1024, kMost64,
              [](C& c) -> uint64_t& { return c.limits.max_queued_reply_bytes; }),
-      Number("slabs", "Batches that may be filling, waiting or running at once", 1, kMostThreads,
+      Number("slabs", "Batches that may be filling, waiting or running at once", 1, EngineLimits::kMaxSlabs,
              [](C& c) -> size_t& { return c.engine.slabs; }),
-      Number("slab-rows", "Rows a batch may hold", 1, kMost32, [](C& c) -> uint32_t& { return c.engine.slab.rows; }),
-      Number("slab-entries", "Entries a batch may hold; also the longest row", 1, kMost32,
+      Number("slab-rows", "Rows a batch may hold", 1, EngineLimits::kMaxSlabSize,
+             [](C& c) -> uint32_t& { return c.engine.slab.rows; }),
+      Number("slab-entries", "Entries a batch may hold; also the longest row", 1, EngineLimits::kMaxSlabSize,
              [](C& c) -> uint32_t& { return c.engine.slab.entries; }),
-      Number("slab-results", "Rows times outputs a batch may hold; also the most outputs of a model", 1, kMost32,
-             [](C& c) -> uint32_t& { return c.engine.slab.results; }),
-      Number("lanes", "Streams of each GPU", 1, 64, [](C& c) -> size_t& { return c.engine.lanes; }),
-      Number("cpu-threads", "Threads that score on the CPU; 0: as many as the process may use", 0, kMostThreads,
-             [](C& c) -> size_t& { return c.engine.cpu_threads; }),
+      Number("slab-results", "Rows times outputs a batch may hold; also the most outputs of a model", 1,
+             EngineLimits::kMaxSlabSize, [](C& c) -> uint32_t& { return c.engine.slab.results; }),
+      Number("lanes", "Streams of each GPU", 1, EngineLimits::kMaxLanes,
+             [](C& c) -> size_t& { return c.engine.lanes; }),
+      Number("cpu-threads", "Threads that score on the CPU; 0: as many as the process may use", 0,
+             EngineLimits::kMaxCpuThreads, [](C& c) -> size_t& { return c.engine.cpu_threads; }),
       OneOf(
           "instruction-set", "CPU kernels: best, plain, avx2 or avx512",
           [](C& c) -> InstructionSet& { return c.engine.instruction_set; }, kSets),
@@ -240,6 +246,10 @@ std::vector<std::string> CheckTogether(const ServerConfig& config) {
   if (config.limits.max_queued_reply_bytes < config.limits.max_reply_bytes) {
     problems.push_back(absl::StrCat("--max-queued-reply-bytes ", config.limits.max_queued_reply_bytes,
                                     " must not be less than --max-reply-bytes ", config.limits.max_reply_bytes));
+  }
+  if (config.front.grpc_memory_bytes < config.limits.max_message_bytes) {
+    problems.push_back(absl::StrCat("--grpc-memory-bytes ", config.front.grpc_memory_bytes,
+                                    " must not be less than --max-message-bytes ", config.limits.max_message_bytes));
   }
   if (config.front.grpc_address == config.front.http_address && ParseHostPort(config.front.grpc_address)->port != 0) {
     problems.push_back(absl::StrCat("--grpc-address and --http-address are both ", config.front.grpc_address));

@@ -13,6 +13,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
 #include "server/config/address.h"
 #include "widelane/engine/usable_cores.h"
@@ -41,10 +42,24 @@ void AddArguments(const ServerConfig& config, grpc::ServerBuilder& builder) {
   constexpr int kLeastPingMilliseconds = 10'000;
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_message_bytes) + kSlack);
   builder.SetMaxSendMessageSize(-1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.front.connection_calls));
   // Without this a second server on the same port starts without an error, and takes half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPingMilliseconds);
+}
+
+// Bounds what gRPC itself takes: memory for messages that are not ours yet, and threads for calls other than Score.
+void AddQuota(const ServerConfig& config, grpc::ServerBuilder& builder) {
+  constexpr int kSyncThreads = 32;
+  constexpr int kPollers = 2;
+  grpc::ResourceQuota quota("widelane");
+  quota.Resize(config.front.grpc_memory_bytes);
+  quota.SetMaxThreads(kSyncThreads);
+  builder.SetResourceQuota(quota);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kPollers);
 }
 
 }  // namespace
@@ -67,6 +82,7 @@ absl::Status FrontEnd::Listen() {
 
   grpc::ServerBuilder builder;
   AddArguments(context_.config, builder);
+  AddQuota(context_.config, builder);
   if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   int port = 0;
   builder.AddListeningPort(config.grpc_address, grpc::InsecureServerCredentials(), &port);
@@ -102,13 +118,15 @@ void FrontEnd::Shutdown(std::chrono::milliseconds timeout, const std::atomic<boo
     stopped = true;
   });
   const auto idle = [this, kTick] {
-    return std::all_of(queues_.begin(), queues_.end(),
-                       [kTick](const auto& queue) { return queue->WaitUntilIdle(kTick); });
+    return !service_.busy() && std::all_of(queues_.begin(), queues_.end(),
+                                           [kTick](const auto& queue) { return queue->WaitUntilIdle(kTick); });
   };
   // Streams that never end by themselves (health watches, reflection) must not hold the server up once our own calls
-  // are done.
-  while (!stopped) {
-    if (idle() || hurry) grpc_server_cancel_all_calls(server_->c_server());
+  // are done: some time after, since gRPC does not tell when the replies of ListModels and GetModel have been sent.
+  constexpr int kIdleTicks = 10;
+  for (int idle_ticks = 0; !stopped;) {
+    idle_ticks = idle() ? idle_ticks + 1 : 0;
+    if (idle_ticks >= kIdleTicks || hurry) grpc_server_cancel_all_calls(server_->c_server());
     if (!stopped) std::this_thread::sleep_for(kTick);
   }
   stopper.join();

@@ -33,6 +33,18 @@ void FillLoaded(const Model& model, v1::ModelInfo& info) {
   info.set_digest(model.digest());
 }
 
+// Counts a call while it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<int>& calls) : calls_(calls) { calls_.fetch_add(1, std::memory_order_acq_rel); }
+  ~Counted() { calls_.fetch_sub(1, std::memory_order_acq_rel); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<int>& calls_;
+};
+
 }  // namespace
 
 void ScoringService::FillInfo(const ServedModel& model, v1::ModelInfo& info) const {
@@ -53,6 +65,7 @@ void ScoringService::FillInfo(const ServedModel& model, v1::ModelInfo& info) con
 
 grpc::Status ScoringService::ListModels(grpc::ServerContext* /*context*/, const v1::ListModelsRequest* /*request*/,
                                         v1::ListModelsReply* reply) {
+  const Counted counted(calls_);
   CallScope scope(context_.metrics, Method::kListModels);
   for (const auto& model : context_.registry.models()) FillInfo(*model, *reply->add_models());
   scope.set_code(grpc::StatusCode::OK);
@@ -61,6 +74,7 @@ grpc::Status ScoringService::ListModels(grpc::ServerContext* /*context*/, const 
 
 grpc::Status ScoringService::GetModel(grpc::ServerContext* /*context*/, const v1::GetModelRequest* request,
                                       v1::ModelInfo* reply) {
+  const Counted counted(calls_);
   CallScope scope(context_.metrics, Method::kGetModel);
   const auto found = context_.registry.Find(request->model(), request->version());
   if (found.ok()) FillInfo(**found, *reply);

@@ -3,6 +3,8 @@
 #ifndef WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_
 #define WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_
 
+#include <atomic>
+
 #include "server/front/context.h"
 #include "widelane/v1/scoring.grpc.pb.h"
 
@@ -17,10 +19,14 @@ class ScoringService final : public v1::Scoring::WithRawMethod_Score<v1::Scoring
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,
                         v1::ModelInfo* reply) override;
 
+  // Whether ListModels or GetModel is being answered.
+  bool busy() const { return calls_.load(std::memory_order_acquire) > 0; }
+
  private:
   void FillInfo(const ServedModel& model, v1::ModelInfo& info) const;
 
   FrontContext& context_;
+  std::atomic<int> calls_{0};
 };
 
 }  // namespace widelane

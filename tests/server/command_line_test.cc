@@ -76,6 +76,9 @@ TEST(CommandLineTest, RefusesSettingsThatDoNotGoTogether) {
   EXPECT_TRUE(Mentions(Parse({}), "nothing to serve"));
   EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--max-queued-bytes", "2000"}), "--max-message-bytes"));
   EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--slabs", "1", "--slabs", "2"}), "given 2 times"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--config", "/x", "--config", "/y"}), "--config: is given 2 times"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--slabs", "1025"}), "1 to 1024"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--grpc-memory-bytes", "20000000"}), "--max-message-bytes"));
   EXPECT_TRUE(Mentions(Parse({"--config", "/nowhere/x.toml"}), "/nowhere/x.toml cannot be read"));
   EXPECT_TRUE(Mentions(Parse({"--model", ".a=a"}), "name"));
   EXPECT_TRUE(Mentions(Parse({"--model", "a"}), "NAME=FILE"));
