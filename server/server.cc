@@ -69,6 +69,7 @@ void Server::Impl::LogStart() const {
                  device.pci_address);
   }
   if (!engine_->fallback_reason().empty()) spdlog::warn("scoring on the CPU: {}", engine_->fallback_reason());
+  if (!engine_->left_out().empty()) spdlog::warn("GPUs left out: {}", engine_->left_out());
   const LimitsConfig& limits = config_.limits;
   spdlog::info(
       "limits: {} bytes a message, {} bytes a reply, {} rows and {} entries a request, {} entries a row; {} requests "
@@ -93,6 +94,7 @@ void Server::Impl::Shutdown() {
   const bool started = loader_ != nullptr;
   if (started) {
     spdlog::info("stopping: not ready any more");
+    loader_->Stop();
     WaitForDrainDelay();
   }
   state_.StopWatching();

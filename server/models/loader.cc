@@ -25,7 +25,7 @@ Loader::Loader(Registry& registry, Engine& engine, Metrics& metrics, ServerState
     : registry_(registry), engine_(engine), metrics_(metrics), state_(state), thread_([this] { Run(); }) {}
 
 Loader::~Loader() {
-  stop_ = true;
+  Stop();
   thread_.join();
 }
 
@@ -36,6 +36,7 @@ void Loader::Run() {
     metrics_.OnModelState(*model);
     state_.SetModelsAvailable(registry_.available());
   }
+  if (stop_) return;
   state_.SetLoaded();
   const size_t available = registry_.available();
   const size_t failed = registry_.models().size() - available;

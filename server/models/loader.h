@@ -17,7 +17,9 @@ class Loader {
  public:
   // Starts at once. All outlive the loader; it alone changes the models' states.
   Loader(Registry& registry, Engine& engine, Metrics& metrics, ServerState& state);
-  ~Loader();  // waits for the model that is being loaded, and leaves the rest
+  ~Loader();  // Stop, and waits
+  // Leaves the models that are not being loaded yet. Any thread.
+  void Stop() { stop_ = true; }
 
  private:
   void Run();
