@@ -31,7 +31,7 @@ std::unique_ptr<Client> ConnectTo(const StubService& service, const ClientOption
 grpc::Status Echo(const v1::ScoreRequest& request, v1::ScoreReply& reply) {
   const std::string& data = request.rows().indices().data();
   std::vector<uint16_t> indices(data.size() / 2);
-  std::memcpy(indices.data(), data.data(), data.size());
+  if (!data.empty()) std::memcpy(indices.data(), data.data(), data.size());
   for (const uint16_t index : indices) reply.add_scores(index);
   reply.set_rows(indices.size());
   reply.set_outputs(1);
@@ -152,6 +152,63 @@ TEST(Client, AsksForTheLimitOnce) {
   const auto client = ConnectTo(service);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(client->Score(RequestFor({})).ok());
   EXPECT_EQ(service.get_model_calls(), 1);
+}
+
+TEST(Client, AsksOnceAServerThatTellsNoLimit) {
+  StubService service;
+  service.on_score = Echo;
+  service.on_get_model = [](v1::ModelInfo& model) {
+    model.clear_max_message_bytes();
+    return grpc::Status::OK;
+  };
+  service.Start();
+  const auto client = ConnectTo(service);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(client->Score(RequestFor({})).ok());
+  EXPECT_EQ(service.get_model_calls(), 1);
+}
+
+TEST(Client, SendsAnywayWhenTheLimitCannotBeHad) {
+  StubService service;
+  service.on_score = Echo;
+  std::atomic<grpc::StatusCode> code{grpc::StatusCode::INTERNAL};
+  service.on_get_model = [&code](v1::ModelInfo&) { return grpc::Status(code, "no telling"); };
+  service.Start();
+  const auto client = ConnectTo(service);
+  Rows rows;
+  rows.Add({9});
+  for (const auto one : {grpc::StatusCode::INTERNAL, grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::UNIMPLEMENTED}) {
+    code = one;
+    const auto reply = client->Score(RequestFor(rows));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_THAT(reply->scores, ElementsAre(9));
+  }
+}
+
+// Asking for the limit is part of the call, and neither makes it longer nor goes elsewhere.
+TEST(Client, AsksForTheLimitWithinTheDeadline) {
+  StubService service;
+  service.on_score = Echo;
+  std::promise<void> release;
+  service.on_get_model = [wait = release.get_future().share()](v1::ModelInfo&) {
+    wait.wait();
+    return grpc::Status::OK;
+  };
+  service.Start();
+  ScoreRequest request = RequestFor({});
+  request.deadline = milliseconds(500);
+  EXPECT_EQ(ConnectTo(service)->Score(request).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(service.score_calls(), 0);
+  release.set_value();
+}
+
+TEST(Client, AsksNoServerThatDoesNotServe) {
+  StubService service;
+  service.on_score = Echo;
+  service.Start();
+  service.server().GetHealthCheckService()->SetServingStatus("", false);
+  const auto reply = ConnectTo(service)->Score(RequestFor({}));
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(service.get_model_calls() + service.score_calls(), 0);
 }
 
 TEST(Client, NamesItsOwnLimits) {

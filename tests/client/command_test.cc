@@ -144,7 +144,48 @@ TEST_F(Command, NamesTheBadLine) {
   service.Start();
   const Result result = Run("score -a " + service.address() + " -m m " + Write("rows", "1 1:1\n1 1:x\n"));
   EXPECT_EQ(result.exit_status, 1);
+  EXPECT_EQ(result.out, "0\n");
   EXPECT_THAT(result.err, HasSubstr("rows:2: '1:x' has a value that is not a number"));
+}
+
+TEST_F(Command, AnswersAllRowsBeforeABadLine) {
+  StubService service;
+  service.on_score = SlowEcho;
+  service.Start();
+  const std::string score = "score -a " + service.address() + " -m m --rows-per-call 2 ";
+  // The bad row has good entries, which belong to no row.
+  const Result result = Run(score + Write("rows", "1 1:1\n1 2:1\n1 3:1\n1 4:1 5:x\n1 6:1\n"));
+  EXPECT_EQ(result.exit_status, 1);
+  EXPECT_EQ(result.out, "0\n1\n2\n");
+  EXPECT_THAT(result.err, HasSubstr("rows:4: '5:x' has a value that is not a number"));
+  const Result none = Run(score + Write("rows", "1 4:1 5:x\n"));
+  EXPECT_EQ(none.exit_status, 1);
+  EXPECT_EQ(none.out, "");
+}
+
+TEST_F(Command, DoesNotWriteOverItsRows) {
+  StubService service;
+  service.on_score = SlowEcho;
+  service.Start();
+  const std::string rows = Write("rows", "1 1:1\n");
+  std::filesystem::create_symlink(rows, folder_ + "/link");
+  std::filesystem::create_hard_link(rows, folder_ + "/other");
+  const std::string score = "score -a " + service.address() + " -m m -o ";
+  for (const std::string& arguments : {rows + " " + rows, folder_ + "/link " + rows, folder_ + "/other " + rows,
+                                       rows + " " + folder_ + "/./rows", rows + " - <" + rows}) {
+    const Result result = Run(score + arguments);
+    EXPECT_EQ(result.exit_status, 1) << arguments;
+    EXPECT_THAT(result.err, HasSubstr("would overwrite the rows")) << arguments;
+    EXPECT_EQ(Slurp(rows), "1 1:1\n") << arguments;
+  }
+}
+
+// A command that cannot run leaves the scores of the last one alone.
+TEST_F(Command, KeepsTheOutputFileWhenItCannotStart) {
+  const std::string scores = Write("scores", "0.5\n");
+  EXPECT_EQ(Run("score -a '' -m m -o " + scores + " " + Write("rows", "1 1:1\n")).exit_status, 1);
+  EXPECT_EQ(Run("score -a 127.0.0.1:1 -m m -o " + scores + " /nonexistent").exit_status, 1);
+  EXPECT_EQ(Slurp(scores), "0.5\n");
 }
 
 TEST_F(Command, FailsWhenTheScoresCannotBeWritten) {

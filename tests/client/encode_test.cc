@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 template <typename T>
 std::vector<T> Elements(const v1::Array& array) {
   std::vector<T> elements(array.data().size() / sizeof(T));
-  std::memcpy(elements.data(), array.data().data(), array.data().size());
+  if (!elements.empty()) std::memcpy(elements.data(), array.data().data(), array.data().size());
   return elements;
 }
 

@@ -270,6 +270,27 @@ TEST(ImportLiblinear, RefusesNumbersThatCannotBeServed) {
   EXPECT_THAT(Problem(Edit(Edit(kBinary, "-0.25 ", "1e308"), "bias 1", "bias 100")), HasSubstr("is not finite"));
 }
 
+// Wherever a file's own words are told of, a terminal gets neither orders nor a flood from them.
+TEST(ImportLiblinear, ShowsWordsOfTheFileSafely) {
+  const std::string hostile = "\x1b[2J" + std::string(100000, 'x');
+  for (const auto& [from, to] :
+       std::vector<std::pair<const char*, std::string>>{{"bias 1", "bias 1\n" + hostile + " 1"},
+                                                        {"L2R_LR", hostile},
+                                                        {"nr_feature 3", "nr_feature " + hostile},
+                                                        {"bias 1", "bias " + hostile},
+                                                        {"label 0 1", "label 0 " + hostile},
+                                                        {"\n2 \n", "\n" + hostile + "\n"}}) {
+    const std::string problem = Problem(Edit(kBinary, from, to.c_str()));
+    EXPECT_THAT(problem, HasSubstr("\\x1b[2Jxx"));
+    EXPECT_THAT(problem, HasSubstr("xx...'"));
+    EXPECT_EQ(problem.find('\x1b'), std::string::npos);
+    EXPECT_LT(problem.size(), 200);
+  }
+  const std::string zeros(100000, '0');
+  EXPECT_LT(Problem(Edit(kBinary, "label 0 1", ("label " + zeros + " " + zeros).c_str())).size(), 200);
+  EXPECT_LT(Problem(Edit(kBinary, "\n2 \n", ("\n1e999" + zeros + "\n").c_str())).size(), 200);
+}
+
 TEST(ImportLiblinear, TakesNoMemoryForClaims) {
   EXPECT_THAT(Problem(Edit(kBinary, "nr_feature 3", "nr_feature 4000000000")), HasSubstr("more than a file of"));
   EXPECT_THAT(Problem(Edit(kBinary, "nr_feature 3", "nr_feature 18446744073709551615")),

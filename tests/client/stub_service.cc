@@ -45,7 +45,7 @@ grpc::Status StubService::GetModel(grpc::ServerContext* /*context*/, const v1::G
   reply->set_version("1");
   reply->set_state(v1::ModelInfo::AVAILABLE);
   reply->set_max_message_bytes(max_message_bytes);
-  return grpc::Status::OK;
+  return on_get_model ? on_get_model(*reply) : grpc::Status::OK;
 }
 
 }  // namespace widelane

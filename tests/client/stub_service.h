@@ -21,6 +21,7 @@ class StubService final : public v1::Scoring::Service {
   // Set before Start.
   Handler on_score;
   uint64_t max_message_bytes = 4 << 20;
+  std::function<grpc::Status(v1::ModelInfo&)> on_get_model;  // changes what GetModel says
   v1::ListModelsReply models;
 
   // Listens on a free port of the loopback interface.

@@ -86,7 +86,8 @@ TEST(SvmlightReader, NamesLineAndTokenOfWhatIsWrong) {
 }
 
 TEST(SvmlightReader, ShowsBadTokensSafely) {
-  EXPECT_THAT(Parsed("1 \x1b[2J:1"), HasSubstr("'?[2J:1'"));
+  EXPECT_THAT(Parsed("1 \x1b[2J:1"), HasSubstr("'\\x1b[2J:1'"));
+  EXPECT_THAT(Parsed("1 \xc2\x9b[2J:1"), HasSubstr("'\\xc2\\x9b[2J:1'"));
   EXPECT_THAT(Parsed(absl::StrCat("1 ", std::string(100000, 'x'))), HasSubstr("xxx...' is not"));
 }
 
@@ -105,6 +106,16 @@ TEST(SvmlightReader, StopsAtTheLimitsAndGoesOn) {
   EXPECT_EQ(rows.rows(), 2);
   rows.Clear();
   EXPECT_FALSE(*reader.Read(rows, 2, 100));
+}
+
+TEST(SvmlightReader, KeepsTheRowsBeforeABadOne) {
+  std::istringstream in("1 1:1\n1 2:2 3:3\n1 4:4 5:x\n");
+  SvmlightReader reader(in, "in", 1);
+  client::Rows rows;
+  EXPECT_FALSE(reader.Read(rows, 100, 100).ok());
+  EXPECT_EQ(rows.rows(), 2);
+  EXPECT_EQ(rows.entries(), 3);
+  EXPECT_EQ(std::get<std::span<const float>>(rows.view().values).size(), 3);
 }
 
 // Lines that lie across every boundary of the reader's buffer, and one longer than it.
