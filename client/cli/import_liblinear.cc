@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/narrow_float.h"
+#include "client/cli/printable.h"
 
 namespace widelane::cli {
 namespace {
@@ -103,7 +104,7 @@ class Importer {
     if (key == "label") return ReadLabels(words);
     if (key == "rho") return Error("'rho' belongs to one-class models, which score no classes");
     if (key != "solver_type" && key != "nr_class" && key != "nr_feature" && key != "bias") {
-      return Error("unknown key '", key, "'");
+      return Error("unknown key '", Printable(key), "'");
     }
     if (words.size() != 2) return Error("'", key, "' takes one value and has ", words.size() - 1);
     if (key == "solver_type") return ReadSolver(words[1]);
@@ -122,7 +123,7 @@ class Importer {
     } else {
       good = absl::SimpleAtoi(words[1], &value);
     }
-    if (!good) return Error("'", words[0], "' is '", words[1], "', not a number it can be");
+    if (!good) return Error("'", words[0], "' is '", Printable(words[1]), "', not a number it can be");
     out = value;
     return absl::OkStatus();
   }
@@ -131,7 +132,7 @@ class Importer {
     if (header_.solver.has_value()) return Error("'solver_type' comes twice");
     const auto* const solver =
         std::find_if(kSolvers.begin(), kSolvers.end(), [name](const Solver& known) { return known.name == name; });
-    if (solver == kSolvers.end()) return Error("models of solver '", name, "' are not supported");
+    if (solver == kSolvers.end()) return Error("models of solver '", Printable(name), "' are not supported");
     header_.solver = *solver;
     return absl::OkStatus();
   }
@@ -145,12 +146,12 @@ class Importer {
     std::vector<std::string> labels(words.begin() + 1, words.end());
     for (const std::string& label : labels) {
       int number;
-      if (!absl::SimpleAtoi(label, &number)) return Error("label '", label, "' is not a whole number");
+      if (!absl::SimpleAtoi(label, &number)) return Error("label '", Printable(label), "' is not a whole number");
     }
     std::vector<std::string> sorted = labels;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) return Error("label ", *twice, " comes twice");
+    if (twice != sorted.end()) return Error("label ", Printable(*twice), " comes twice");
     header_.labels = std::move(labels);
     return absl::OkStatus();
   }
@@ -200,8 +201,8 @@ class Importer {
     if (words.size() != columns) return Error("there are ", words.size(), " numbers, ", columns, " were expected");
     row_.resize(columns);
     for (uint32_t k = 0; k < columns; ++k) {
-      if (!absl::SimpleAtod(words[k], &row_[k])) return Error("'", words[k], "' is not a number");
-      if (!std::isfinite(row_[k])) return Error("'", words[k], "' is not finite");
+      if (!absl::SimpleAtod(words[k], &row_[k])) return Error("'", Printable(words[k]), "' is not a number");
+      if (!std::isfinite(row_[k])) return Error("'", Printable(words[k]), "' is not finite");
     }
     row_.resize(header_.outputs());
     return absl::OkStatus();

@@ -51,13 +51,15 @@ class Scorer {
     while (true) {
       rows_.Clear();
       const absl::StatusOr<bool> more = reader_.Read(rows_, options_.rows_per_call, kEntriesPerCall);
+      if (rows_.rows() > 0) {
+        if (absl::Status status = Drain(options_.calls - 1, progress); !status.ok()) return status;
+        Send();
+      }
       // What was read before a bad line is answered before it is complained about.
       if (!more.ok() || !*more) {
         absl::Status drained = Drain(0, progress);
-        return more.ok() ? drained : more.status();
+        return drained.ok() ? more.status() : drained;
       }
-      if (absl::Status status = Drain(options_.calls - 1, progress); !status.ok()) return status;
-      Send();
     }
   }
 
@@ -130,13 +132,12 @@ void PrintSummary(const Scorer& scorer, double seconds) {
   std::cerr << scorer.stages().Format();
 }
 
-absl::Status ScoreStream(const Options& options, std::istream& in, uint64_t bytes, std::ostream& out) {
+absl::Status ScoreStream(const Options& options, client::Client& client, std::istream& in, uint64_t bytes,
+                         std::ostream& out) {
   absl::StatusOr<OutputFormat> format = ParseOutputFormat(options.outputs);
   if (!format.ok()) return format.status();
-  const auto client = Connect(options.server);
-  if (!client.ok()) return client.status();
   const auto start = std::chrono::steady_clock::now();
-  Scorer scorer(options, *std::move(format), **client, in, out);
+  Scorer scorer(options, *std::move(format), client, in, out);
   absl::Status status;
   {
     Progress progress(bytes, !options.quiet);
@@ -151,8 +152,23 @@ absl::Status ScoreStream(const Options& options, std::istream& in, uint64_t byte
   return absl::OkStatus();
 }
 
-absl::Status ScoreInput(const Options& options, std::ostream& out) {
-  if (options.file == "-") return ScoreStream(options, std::cin, 0, out);
+// Opened last, since that empties it.
+absl::Status ScoreTo(const Options& options, client::Client& client, std::istream& in, uint64_t bytes) {
+  if (options.output_file.empty()) return ScoreStream(options, client, in, bytes, std::cout);
+  std::error_code none_yet;
+  if (std::filesystem::equivalent(options.file == "-" ? "/dev/stdin" : options.file, options.output_file, none_yet)) {
+    return absl::InvalidArgumentError(absl::StrCat("the scores would overwrite the rows in ", options.output_file));
+  }
+  std::ofstream out(options.output_file, std::ios::binary | std::ios::trunc);
+  if (!out) return absl::PermissionDeniedError(absl::StrCat("cannot write ", options.output_file));
+  return ScoreStream(options, client, in, bytes, out);
+}
+
+absl::Status Score(const Options& options) {
+  std::ios::sync_with_stdio(false);
+  const auto client = Connect(options.server);
+  if (!client.ok()) return client.status();
+  if (options.file == "-") return ScoreTo(options, **client, std::cin, 0);
   std::error_code problem;
   if (std::filesystem::is_directory(options.file, problem)) {
     return absl::InvalidArgumentError(absl::StrCat(options.file, " is a directory"));
@@ -160,15 +176,7 @@ absl::Status ScoreInput(const Options& options, std::ostream& out) {
   std::ifstream in(options.file, std::ios::binary);
   if (!in) return absl::NotFoundError(absl::StrCat("cannot open ", options.file));
   const uint64_t bytes = std::filesystem::file_size(options.file, problem);
-  return ScoreStream(options, in, problem ? 0 : bytes, out);
-}
-
-absl::Status Score(const Options& options) {
-  std::ios::sync_with_stdio(false);
-  if (options.output_file.empty()) return ScoreInput(options, std::cout);
-  std::ofstream out(options.output_file, std::ios::binary | std::ios::trunc);
-  if (!out) return absl::PermissionDeniedError(absl::StrCat("cannot write ", options.output_file));
-  return ScoreInput(options, out);
+  return ScoreTo(options, **client, in, problem ? 0 : bytes);
 }
 
 std::string CheckOutputs(const std::string& text) {

@@ -8,12 +8,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/printable.h"
 
 namespace widelane::cli {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 18;
-constexpr size_t kShownBytes = 60;  // of a bad token
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -36,15 +36,6 @@ bool IsLabel(std::string_view token) {
   }
 }
 
-// What a terminal can show of it.
-std::string Printable(std::string_view token) {
-  std::string text(token.substr(0, kShownBytes));
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7F) c = '?';
-  }
-  return token.size() > kShownBytes ? text + "..." : text;
-}
-
 }  // namespace
 
 SvmlightReader::SvmlightReader(std::istream& in, std::string name, int index_base)
@@ -57,7 +48,10 @@ absl::StatusOr<bool> SvmlightReader::Read(client::Rows& rows, size_t max_rows, s
     if (!more.ok()) return more.status();
     if (!*more) break;
     const absl::StatusOr<bool> row = ParseLine(rows);
-    if (!row.ok()) return row.status();
+    if (!row.ok()) {
+      rows.DropUnfinishedRow();
+      return row.status();
+    }
     if (*row) rows.EndRow();
   }
   return rows.rows() > before;
@@ -141,7 +135,7 @@ absl::Status SvmlightReader::ParseEntry(std::string_view token, client::Rows& ro
 
 absl::Status SvmlightReader::Error(std::string_view token, std::string_view problem) const {
   return absl::InvalidArgumentError(
-      absl::StrCat(name_, ":", line_number_, ": '", Printable(token), "' ", Absl(problem)));
+      absl::StrCat(name_, ":", line_number_, ": '", Printable(Absl(token)), "' ", Absl(problem)));
 }
 
 }  // namespace widelane::cli

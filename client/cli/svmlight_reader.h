@@ -32,8 +32,8 @@ class SvmlightReader {
   SvmlightReader(std::istream& in, std::string name, int index_base);
 
   // Adds rows to `rows` until there are `max_rows` or at least `max_entries` in it, or the input ends. False when it
-  // has ended and nothing was added. Errors: INVALID_ARGUMENT naming file, line and token, DATA_LOSS; `rows` is of no
-  // use then.
+  // has ended and nothing was added. Errors: INVALID_ARGUMENT naming file, line and token, DATA_LOSS; `rows` holds the
+  // rows before the error then.
   absl::StatusOr<bool> Read(client::Rows& rows, size_t max_rows, size_t max_entries);
 
   uint64_t bytes_read() const { return bytes_read_; }

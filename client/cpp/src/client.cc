@@ -29,6 +29,7 @@ using std::chrono::milliseconds;
 using HealthStub = grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
 constexpr int kServing = 1;
 constexpr milliseconds kReadyPoll{100};
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 absl::Status CheckOptions(const std::string& address, const ClientOptions& options) {
   constexpr size_t kMostBytes = std::numeric_limits<int>::max();
@@ -78,10 +79,12 @@ class Client::Impl {
         +[](int* running) { return *running == 0; }, &running_));
   }
 
-  // Fills `message`, checks its size.
-  absl::Status Prepare(const ScoreRequest& request, v1::ScoreRequest& message) {
+  // Fills `message`, checks its size and gives the call its deadline.
+  absl::Status Prepare(const ScoreRequest& request, v1::ScoreRequest& message, grpc::ClientContext& context) {
+    const Time deadline = DeadlineIn(request.deadline.value_or(options_.deadline));
+    context.set_deadline(deadline);
     if (absl::Status status = ToMessage(request, message); !status.ok()) return status;
-    return CheckSize(request, message.ByteSizeLong());
+    return CheckSize(request, message.ByteSizeLong(), deadline);
   }
 
   absl::StatusOr<ScoreReply> Finish(const grpc::Status& status, const v1::ScoreReply& reply) const {
@@ -91,17 +94,15 @@ class Client::Impl {
 
   absl::StatusOr<ScoreReply> Score(const ScoreRequest& request) {
     v1::ScoreRequest message;
-    if (absl::Status status = Prepare(request, message); !status.ok()) return status;
     grpc::ClientContext context;
-    SetDeadline(context, request.deadline);
+    if (absl::Status status = Prepare(request, message, context); !status.ok()) return status;
     v1::ScoreReply reply;
     return Finish(score_stub_->Score(&context, message, &reply), reply);
   }
 
   void ScoreAsync(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done) {
     auto call = std::make_unique<PendingScore>();
-    if (absl::Status status = Prepare(request, call->request); !status.ok()) return done(status);
-    SetDeadline(call->context, request.deadline);
+    if (absl::Status status = Prepare(request, call->request, call->context); !status.ok()) return done(status);
     call->done = std::move(done);
     AddRunning(1);
     PendingScore* raw = call.release();
@@ -114,7 +115,7 @@ class Client::Impl {
 
   absl::StatusOr<std::vector<ModelInfo>> ListModels() {
     grpc::ClientContext context;
-    SetDeadline(context, std::nullopt);
+    context.set_deadline(DeadlineIn(options_.deadline));
     v1::ListModelsReply reply;
     const grpc::Status status = stub_->ListModels(&context, {}, &reply);
     if (!status.ok()) return Explain(FromGrpc(status));
@@ -124,23 +125,16 @@ class Client::Impl {
     return models;
   }
 
-  absl::StatusOr<ModelInfo> GetModel(const std::string& model, const std::string& version,
-                                     std::optional<milliseconds> deadline) {
-    grpc::ClientContext context;
-    SetDeadline(context, deadline);
-    v1::GetModelRequest request;
-    request.set_model(model);
-    request.set_version(version);
+  absl::StatusOr<ModelInfo> GetModel(const std::string& model, const std::string& version) {
     v1::ModelInfo reply;
-    const grpc::Status status = stub_->GetModel(&context, request, &reply);
+    const grpc::Status status = GetModel(*stub_, model, version, DeadlineIn(options_.deadline), reply);
     if (!status.ok()) return Explain(FromGrpc(status));
-    if (reply.max_message_bytes() > 0) server_limit_ = reply.max_message_bytes();
     return FromMessage(reply);
   }
 
   absl::StatusOr<bool> IsServing(const std::string& service, milliseconds deadline) {
     grpc::ClientContext context;
-    SetDeadline(context, deadline);
+    context.set_deadline(DeadlineIn(deadline));
     google::protobuf::StringValue request;
     request.set_value(service);
     google::protobuf::Int32Value reply;
@@ -170,22 +164,34 @@ class Client::Impl {
   const ClientOptions& options() const { return options_; }
 
  private:
-  void SetDeadline(grpc::ClientContext& context, std::optional<milliseconds> deadline) const {
-    context.set_deadline(std::chrono::system_clock::now() + deadline.value_or(options_.deadline));
+  using Time = std::chrono::system_clock::time_point;
+  static Time DeadlineIn(milliseconds time) { return std::chrono::system_clock::now() + time; }
+
+  static grpc::Status GetModel(v1::Scoring::Stub& stub, const std::string& model, const std::string& version,
+                               Time deadline, v1::ModelInfo& reply) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    v1::GetModelRequest request;
+    request.set_model(model);
+    request.set_version(version);
+    return stub.GetModel(&context, request, &reply);
   }
 
-  // The limit may have been raised since it was asked for, so it is asked for again before a request is refused.
-  absl::Status CheckSize(const ScoreRequest& request, size_t bytes) {
+  // The limit may have been raised since it was asked for, so it is asked for again before a request is refused. The
+  // same servers are asked as will be called; if none can tell, the call itself finds out.
+  absl::Status CheckSize(const ScoreRequest& request, size_t bytes, Time deadline) {
     if (bytes > options_.max_request_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the request has ", bytes, " bytes and this client sends at most ", options_.max_request_bytes,
                        " (ClientOptions::max_request_bytes); send fewer rows a call"));
     }
     if (bytes <= server_limit_) return absl::OkStatus();
-    const auto model = GetModel(request.model, request.version, request.deadline);
-    if (!model.ok()) return model.status();
-    const uint64_t limit = model->max_message_bytes;
-    if (limit == 0 || bytes <= limit) return absl::OkStatus();
+    v1::ModelInfo model;
+    const grpc::Status status = GetModel(*score_stub_, request.model, request.version, deadline, model);
+    if (!status.ok()) return absl::OkStatus();
+    const uint64_t limit = model.max_message_bytes() > 0 ? model.max_message_bytes() : kNoLimit;
+    server_limit_ = limit;
+    if (bytes <= limit) return absl::OkStatus();
     return absl::ResourceExhaustedError(
         absl::StrCat("the request has ", bytes, " bytes and the server takes at most ", limit,
                      " (widelane-server --max-message-bytes); nothing was sent; send fewer rows a call"));
@@ -218,7 +224,7 @@ class Client::Impl {
   // Apart from stub_, since a server that is not ready still tells of its models and its health.
   const std::unique_ptr<v1::Scoring::Stub> score_stub_;
   HealthStub health_stub_;
-  std::atomic<uint64_t> server_limit_{0};  // bytes; 0: not asked yet
+  std::atomic<uint64_t> server_limit_{0};  // bytes; 0: not asked yet; kNoLimit: it tells none
   absl::Mutex mutex_;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -240,7 +246,7 @@ void Client::ScoreAsync(const ScoreRequest& request, std::function<void(absl::St
 absl::StatusOr<std::vector<ModelInfo>> Client::ListModels() { return impl_->ListModels(); }
 
 absl::StatusOr<ModelInfo> Client::GetModel(const std::string& model, const std::string& version) {
-  return impl_->GetModel(model, version, std::nullopt);
+  return impl_->GetModel(model, version);
 }
 
 absl::StatusOr<bool> Client::IsServing(const std::string& service) {

@@ -16,6 +16,11 @@ bool Rows::Add(std::span<const int64_t> indices, std::span<const float> values) 
   return true;
 }
 
+void Rows::DropUnfinishedRow() {
+  indices_.resize(static_cast<size_t>(indptr_.back()));
+  values_.resize(indices_.size());
+}
+
 void Rows::Clear() {
   indptr_.resize(1);
   indices_.clear();

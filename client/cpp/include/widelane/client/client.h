@@ -124,7 +124,8 @@ class Client {
 
   absl::StatusOr<ScoreReply> Score(const ScoreRequest& request);
   // Returns once the request is on its way; its rows are not looked at any more. `done` runs once, on a thread of gRPC
-  // or, when nothing could be sent, inside the call; it must not block. The first call waits for a GetModel.
+  // or, when nothing could be sent, inside the call; it must not block. The first call waits for a GetModel, within its
+  // own deadline.
   void ScoreAsync(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done);
 
   // In order of name and version.

@@ -43,6 +43,8 @@ class Rows {
     values_.push_back(value);
   }
   void EndRow() { indptr_.push_back(static_cast<int64_t>(indices_.size())); }
+  // Forgets entries that no EndRow has followed.
+  void DropUnfinishedRow();
 
   size_t rows() const { return indptr_.size() - 1; }
   size_t entries() const { return indices_.size(); }
