@@ -66,7 +66,9 @@ TEST(UsageTest, ReportsEveryMistakeAtOnceWithExitCodeTwo) {
   const Finished server =
       RunProgram({BuiltProgram("widelane-server"), "--devices", "some", "--no-such-option", "--log-level", "loud"});
   EXPECT_EQ(server.exit_code, 2) << server.err;
-  EXPECT_FALSE(server.err.empty());
+  for (const char* mistake : {"--devices 'some'", "'--no-such-option'", "--log-level 'loud'"}) {
+    EXPECT_NE(server.err.find(mistake), std::string::npos) << mistake << " is not in:\n" << server.err;
+  }
 }
 
 }  // namespace

@@ -130,23 +130,27 @@ TEST(RepliesTest, AlsoFromTinyBatches) {
   ExpectEveryReplyRight(server);
 }
 
-TEST(RepliesTest, AlsoWhenADeviceFailsNowAndThen) {
+// Its work goes to the CPU, and stays there: a GPU that has failed once gets no more, whatever it would say now.
+TEST(RepliesTest, AlsoWhenAGpuFails) {
   const auto gpu = std::make_shared<FakeDeviceControl>();
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(FakeDevice::Cpu(std::make_shared<FakeDeviceControl>()));
   devices.push_back(FakeDevice::Gpu(0, gpu));
   TestServer server({{"id1", Id1()}}, std::move(devices), [](ServerConfig& config) { config.engine.gpu_work = 0; });
   ASSERT_TRUE(server.server().WaitUntilLoaded(std::chrono::seconds(60)));
-  std::atomic<bool> stop = false;
   std::thread failing([&] {
-    for (bool fail = true; !stop; fail = !fail) {
-      gpu->set_failure(fail ? absl::InternalError("the fake GPU fell off the bus") : absl::OkStatus());
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    EXPECT_TRUE(gpu->WaitForBatches(20, std::chrono::seconds(60)));
+    gpu->set_failure(absl::InternalError("the fake GPU fell off the bus"));
   });
   ExpectEveryReplyRight(server);
-  stop = true;
   failing.join();
+  const uint64_t batches = gpu->batches();
+  gpu->set_failure(absl::OkStatus());
+  for (int i = 0; i < 20; ++i) {
+    const auto value = static_cast<float>(i);
+    EXPECT_EQ(server.Scores(Id1Request({value})), std::vector<float>{value});
+  }
+  EXPECT_EQ(gpu->batches(), batches);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ class ShutdownTest : public ::testing::Test {
 
 // Clients that ask until the health service says NOT_SERVING lose nothing.
 TEST_F(ShutdownTest, SigtermUnderLoadLosesNoCall) {
-  ServerProcess server(Arguments({"--drain-delay-ms", "2000"}));
+  ServerProcess server(Arguments({"--drain-delay-ms", "60000"}));
   ASSERT_TRUE(server.WaitUntilReady());
   std::atomic<bool> stop = false;
   std::atomic<int> answered = 0;
@@ -57,6 +57,8 @@ TEST_F(ShutdownTest, SigtermUnderLoadLosesNoCall) {
   EXPECT_TRUE(watch.WaitFor(HealthReply::NOT_SERVING, kPatience));
   stop = true;
   for (std::thread& client : clients) client.join();
+  // Nobody is left who would need the rest of the delay.
+  server.process().Signal(SIGTERM);
   EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().all();
 }
 
@@ -109,10 +111,22 @@ TEST_F(ShutdownTest, SigintStopsAnIdleServer) {
 }
 
 TEST_F(ShutdownTest, SigtermWhileModelsAreLoadedStops) {
-  ServerProcess server(Arguments({"--drain-delay-ms", "10"}));
+  // Together they take seconds, and the signal comes as soon as the log tells the ports.
+  constexpr size_t kModels = 24;
+  constexpr uint64_t kFeatures = 8 << 20;
+  const std::string file = files_.Write(
+      "large.safetensors", *MakeModel({.features = kFeatures, .weights = std::vector<float>(kFeatures, 1.0f)}));
+  std::vector<std::string> arguments = {"--drain-delay-ms", "10"};
+  for (size_t i = 0; i < kModels; ++i) {
+    arguments.insert(arguments.end(), {"--model", "large" + std::to_string(i) + "=" + file});
+  }
+  ServerProcess server(arguments);
   ASSERT_TRUE(server.WaitForPorts());
   server.process().Signal(SIGTERM);
   EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().all();
+  const std::string log = server.process().all();
+  EXPECT_EQ(log.find("ready: "), std::string::npos) << log;
+  EXPECT_EQ(log.find("model large" + std::to_string(kModels - 1)), std::string::npos) << log;
 }
 
 // A request whose batch is running when the server is told to stop.
