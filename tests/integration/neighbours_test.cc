@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <thread>
 
@@ -49,8 +50,13 @@ class NeighboursTest : public ::testing::Test {
     callers_.clear();
   }
 
+  // Whether the server comes to hold so many requests at once, counting those it has refused as bad.
   bool EventuallyInFlight(double requests) {
-    return Eventually([&] { return MetricValue(server_.Metrics(), "widelane_requests_in_flight") >= requests; });
+    return Eventually([&] {
+      const std::string page = server_.Metrics();
+      const double refused = MetricValue(page, "widelane_requests_total", {"code=\"INVALID_ARGUMENT\""}).value_or(0);
+      return MetricValue(page, "widelane_requests_in_flight").value_or(0) + refused >= requests;
+    });
   }
 
   std::shared_ptr<FakeDeviceControl> device_ = std::make_shared<FakeDeviceControl>();
@@ -68,13 +74,17 @@ TEST_F(NeighboursTest, ABadRowFailsItsOwnRequestOnly) {
   constexpr size_t kRounds = 4;
   std::vector<ScoreResult> good_results(kRounds * bad.size());
   std::vector<ScoreResult> bad_results(good_results.size());
+  const uint64_t held_rows = device_->rows();
+  const uint64_t held_batches = device_->batches();
   for (size_t i = 0; i < good_results.size(); ++i) {
     Send(Request("r4", bad[i % bad.size()]), bad_results[i]);
     Send(Request("r4", PlainRows({{{2, 3.0f}}, {}})), good_results[i]);
   }
-  // The bad ones may be told at once; the good ones and the one that holds the device wait.
-  ASSERT_TRUE(EventuallyInFlight(static_cast<double>(good_results.size()) + 1));
+  ASSERT_TRUE(EventuallyInFlight(static_cast<double>(good_results.size() + bad_results.size()) + 1));
   ReleaseAndJoin();
+  // Bad rows are found while their batch is filled and stay in it, together with the two rows of each good request.
+  EXPECT_GT(device_->rows() - held_rows, 2 * good_results.size());
+  EXPECT_LT(device_->batches() - held_batches, good_results.size());
   for (size_t i = 0; i < good_results.size(); ++i) {
     EXPECT_EQ(bad_results[i].status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
     ExpectOk(good_results[i].status);
@@ -121,30 +131,43 @@ TEST_F(NeighboursTest, ValuesOfOneCallerNeverReachAnother) {
   }
 }
 
+// Some cancel their calls, one is out of time; all of them are in the server by then, and the device still waits.
 TEST_F(NeighboursTest, ACallerThatLeavesDoesNotTakeOthersAlong) {
   HoldDevice();
-  std::vector<ScoreResult> results(8);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (i % 2 == 0) {
-      Send(Id1Request({static_cast<float>(i)}), results[i]);
-    } else {
-      callers_.emplace_back([&, i] {
-        results[i] = Score(server_.stub(), Id1Request({static_cast<float>(i)}), std::chrono::milliseconds(200));
-      });
-    }
+  constexpr size_t kStaying = 4;
+  constexpr size_t kLeaving = 4;
+  constexpr size_t kHeldAndLate = 2;
+  std::vector<ScoreResult> staying(kStaying);
+  std::vector<grpc::ClientContext> contexts(kLeaving);
+  std::vector<grpc::Status> leaving(kLeaving);
+  std::vector<std::thread> leavers;
+  ScoreResult late;
+  for (size_t i = 0; i < kStaying; ++i) {
+    v1::ScoreRequest request = Id1Request({static_cast<float>(i)});
+    request.set_stage_times(true);
+    Send(request, staying[i]);
   }
-  // Those with a deadline are told while the device still waits.
-  ASSERT_TRUE(EventuallyInFlight(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  for (size_t i = 0; i < kLeaving; ++i) {
+    leavers.emplace_back([&, i] {
+      v1::ScoreReply reply;
+      leaving[i] = server_.stub().Score(&contexts[i], Id1Request({100, 101}), &reply);
+    });
+  }
+  leavers.emplace_back([&] { late = Score(server_.stub(), Id1Request({200}), std::chrono::seconds(5)); });
+  EXPECT_TRUE(EventuallyInFlight(kStaying + kLeaving + kHeldAndLate));
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (std::thread& leaver : leavers) leaver.join();
+  for (const grpc::Status& status : leaving) ExpectError(status, grpc::StatusCode::CANCELLED);
+  ExpectError(late.status, grpc::StatusCode::DEADLINE_EXCEEDED);
   ReleaseAndJoin();
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (i % 2 == 0) {
-      ExpectOk(results[i].status);
-      ExpectNear(results[i].reply.scores(), {static_cast<double>(i)}, 0);
-    } else {
-      ExpectError(results[i].status, grpc::StatusCode::DEADLINE_EXCEEDED);
-    }
+  uint64_t largest = 0;
+  for (size_t i = 0; i < kStaying; ++i) {
+    ExpectOk(staying[i].status);
+    ExpectNear(staying[i].reply.scores(), {static_cast<double>(i)}, 0);
+    largest = std::max(largest, staying[i].reply.stage_times().batch_rows());
   }
+  // Rows of those who left were in it, too.
+  EXPECT_GT(largest, kStaying);
   EXPECT_TRUE(Eventually([&] { return MetricValue(server_.Metrics(), "widelane_requests_in_flight") == 0.0; }));
 }
 
