@@ -12,6 +12,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 readonly steps=(install format shell cpu tidy cuda asan tsan fuzz) more_steps=(tidy-all)
 readonly test_timeout_s=300
+# Builds of everything, each from nothing.
+readonly whole=(-DWIDELANE_TESTS=ON -DWIDELANE_PCH=ON)
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
@@ -60,24 +62,29 @@ junit() { sed -n "s/^[[:space:]]*$1=\"\\([0-9]*\\)\".*/\\1/p; s/^<testsuite.*[[:
 
 # run_tests FOLDER [CTEST OPTION ...]: what ctest knows in a build folder. Tests that passed are counted, not listed.
 run_tests() {
-  local folder=$1 report=$root/build/junit.xml total bad ignored
+  local folder=$1 report=$root/build/junit.xml code total bad missing ignored
   shift
   rm -f "$report"
   "${runner[@]}" ctest --test-dir "$folder" -j "$jobs" --timeout "$test_timeout_s" --output-on-failure \
     --no-tests=error --output-junit "$report" "$@" 2>&1 |
     grep --line-buffered -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )'
+  code=${PIPESTATUS[0]}
   if [ ! -e "$report" ]; then
     fail "no tests ran in $folder"
     return
   fi
   total=$(junit tests "$report") bad=$(junit failures "$report")
-  ignored=$(($(junit skipped "$report") + $(junit disabled "$report")))
+  # Tests that did not run and did not say themselves that they skip; ctest counts them as skipped, too.
+  missing=$(grep '<skipped message="' "$report" | grep -cv 'message="SKIP_')
+  ignored=$(($(junit skipped "$report") + $(junit disabled "$report") - missing))
   [ "$bad" -eq 0 ] || fail "$bad tests in $folder" "$bad"
+  [ "$missing" -eq 0 ] || fail "$missing tests in $folder could not be started" "$missing"
+  if [ "$code" -ne 0 ] && [ $((bad + missing)) -eq 0 ]; then fail "ctest in $folder (code $code)"; fi
   if [ "$ignored" -gt 0 ]; then
     skip "$ignored tests in $folder, listed above with ***Skipped; their reasons:" "$ignored"
     grep -hA 1 ': Skipped$' "$folder/Testing/Temporary/LastTest.log" | grep -vE ': Skipped$|^--$' | sort | uniq -c
   fi
-  pass $((total - bad - ignored))
+  pass $((total - bad - missing - ignored))
 }
 runner=()
 
@@ -98,24 +105,33 @@ step_shell() {
   check "shellcheck" xargs -0 -a build/files shellcheck
 }
 
-step_cpu() { if build cpu build/cpu all -DWIDELANE_TESTS=ON; then run_tests build/cpu; fi; }
+step_cpu() { if build cpu build/cpu all "${whole[@]}"; then run_tests build/cpu; fi; }
 
-# tidy [OPTION ...]: clang-tidy on what the preset cpu compiles, and with its flags.
+# tidy FOLDERS [OPTION ...]: clang-tidy on our files in these folders, with the flags of the preset cpu. In a build folder of its
+# own, without precompiled headers, which are GCC's; only the headers made from .proto files have to be there.
 tidy() {
-  local tool
+  local tool folders
+  read -ra folders <<<"$1"
+  shift
   if ! tool=$(command -v clang-tidy-14); then
     skip "tidy: clang-tidy-14 is not there, and other versions find other things"
     return
   fi
-  build cpu build/cpu all -DWIDELANE_TESTS=ON || return
-  sources cc | grep -zvE '^(tests/fuzz|engine/src/cuda)/' >build/files
+  build cpu build/tidy widelane_proto -DWIDELANE_TESTS=ON || return
+  case " ${folders[*]} " in
+    *' tests '*) build cpu build/tidy widelane_test_support || return ;;
+  esac
+  sources cc | grep -zE "^($(IFS='|' && echo "${folders[*]}"))/" | grep -zvE '^(tests/fuzz|engine/src/cuda)/' >build/files
   check "clang-tidy" xargs -0 -a build/files -n 1 -P "$jobs" \
-    timeout "$test_timeout_s" "$tool" -p build/cpu --quiet "$@"
+    timeout "$test_timeout_s" "$tool" -p build/tidy --quiet "$@"
 }
 
-# Path analysis and two other checks take most of the time of all.
-step_tidy() { tidy '--checks=-clang-analyzer-*,-performance-unnecessary-value-param,-bugprone-reserved-identifier'; }
-step_tidy-all() { tidy; }
+# Path analysis and two other checks take most of the time of all; tests are as many files as the product.
+step_tidy() {
+  tidy 'engine server client deploy' \
+    '--checks=-clang-analyzer-*,-performance-unnecessary-value-param,-bugprone-reserved-identifier'
+}
+step_tidy-all() { tidy 'engine server client deploy tests'; }
 
 # The CUDA backend: the product compiles, and the engine's tests run on the GPUs there are. In a folder of its own, for one
 # architecture, that of the GPU here, is enough to test and too little to hand out.
@@ -126,7 +142,7 @@ step_cuda() {
   fi
   local architecture
   architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc '0-9')
-  build release build/cuda "widelane-server widelane tests/engine/all driver_test" -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON \
+  build release build/cuda "widelane-server widelane tests/engine/all driver_test" -DWIDELANE_TESTS=ON -DWIDELANE_CUDA=ON -DWIDELANE_WERROR=ON \
     "-DWIDELANE_CUDA_ARCHITECTURES=${architecture:-90}-real" || return
   # Where there is a GPU, tests of it that skip are tests that failed.
   [ -z "$architecture" ] || local -x WIDELANE_REQUIRE_GPU=1
@@ -139,13 +155,13 @@ step_asan() {
   local -x ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
   local -x LSAN_OPTIONS=
   [ ! -e tests/support/lsan.supp ] || LSAN_OPTIONS=suppressions=$root/tests/support/lsan.supp
-  if build asan build/asan all -DWIDELANE_TESTS=ON; then run_tests build/asan; fi
+  if build asan build/asan all "${whole[@]}"; then run_tests build/asan; fi
 }
 
 step_tsan() {
   local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   [ ! -e tests/support/tsan.supp ] || TSAN_OPTIONS+=:suppressions=$root/tests/support/tsan.supp
-  build tsan build/tsan all -DWIDELANE_TESTS=ON || return
+  build tsan build/tsan all "${whole[@]}" || return
   # Kernels that place libraries far apart confuse this sanitizer; turning that off is not allowed everywhere.
   if setarch "$(uname -m)" -R true 2>/dev/null; then runner=(setarch "$(uname -m)" -R); fi
   run_tests build/tsan
