@@ -48,9 +48,12 @@ class ScoreCall final : public ScoreTask {
 
  private:
   struct Rpc {
+    // Not an initializer of the member: clang would not see it yet where `rpc_` is declared.
+    Rpc() : writer(&context) {}
+
     grpc::ServerContext context;
     grpc::ByteBuffer request;
-    grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer{&context};
+    grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer;
   };
 
   void Handle();

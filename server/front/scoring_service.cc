@@ -78,7 +78,7 @@ grpc::Status ScoringService::GetModel(grpc::ServerContext* /*context*/, const v1
   CallScope scope(context_.metrics, Method::kGetModel);
   const auto found = context_.registry.Find(request->model(), request->version());
   if (found.ok()) FillInfo(**found, *reply);
-  const grpc::Status status = ToGrpcStatus(found.status());
+  grpc::Status status = ToGrpcStatus(found.status());
   scope.set_code(status.error_code());
   return status;
 }
