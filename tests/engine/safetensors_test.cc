@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "model_bytes.h"
 #include "widelane/engine/model_file.h"
 

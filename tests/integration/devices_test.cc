@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/expect.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/http.h"
