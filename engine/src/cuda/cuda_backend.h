@@ -24,8 +24,8 @@ struct CudaDiscovery {
 };
 
 // Asks the runtime which GPUs are visible and prepares the selected ones. A driver that does not answer the question
-// within seconds is given up, and its thread left behind; making a context on each GPU then takes what it takes. Never fails: whatever is wrong is told in `reason`. A selection
-// of GPUs by position yields all of them or none.
+// within seconds is given up, and its thread left behind; making a context on each GPU then takes what it takes. Never
+// fails: whatever is wrong is told in `reason`. A selection of GPUs by position yields all of them or none.
 CudaDiscovery DiscoverCudaDevices(const DeviceSelection& selection, const EngineOptions& options);
 
 }  // namespace widelane
