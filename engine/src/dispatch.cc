@@ -8,8 +8,8 @@ namespace widelane {
 absl::Status ScorePiece(Lane& lane, size_t device, const Piece& piece) {
   Slab& slab = *piece.task->slab;
   StageTimes stages;
-  const absl::Status status = lane.Score(slab.model()->model(), slab.model()->resident(device), slab.view(),
-                                         piece.first_row, piece.rows, stages);
+  absl::Status status = lane.Score(slab.model()->model(), slab.model()->resident(device), slab.view(), piece.first_row,
+                                   piece.rows, stages);
   if (!status.ok()) return status;
   const std::lock_guard<std::mutex> lock(piece.task->mutex);
   for (size_t s = 0; s < kStages; ++s) slab.stages.time[s] = std::max(slab.stages.time[s], stages.time[s]);

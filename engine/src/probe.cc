@@ -1,11 +1,11 @@
 #include "probe.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "numeric.h"
 
 namespace widelane {
 
@@ -62,7 +62,7 @@ absl::Status ScoreProbe(Device& device, Lane& lane, size_t index, const ProbeRow
   if (!packed.ok()) return packed.status();
   slab.Seal();
   StageTimes stages;
-  const absl::Status status = lane.Score(model->model(), model->resident(index), slab.view(), 0, slab.rows(), stages);
+  absl::Status status = lane.Score(model->model(), model->resident(index), slab.view(), 0, slab.rows(), stages);
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(device.info().id, ": ", std::string(status.message())));
 }
@@ -70,8 +70,8 @@ absl::Status ScoreProbe(Device& device, Lane& lane, size_t index, const ProbeRow
 absl::Status Compare(const Slab& got, const Slab& expected, uint32_t outputs, const DeviceInfo& info) {
   for (uint32_t row = 0; row < got.rows(); ++row) {
     for (uint32_t k = 0; k < outputs; ++k) {
-      if (std::memcmp(got.raw(row) + k, expected.raw(row) + k, sizeof(double)) == 0 &&
-          std::memcmp(got.scores(row) + k, expected.scores(row) + k, sizeof(float)) == 0) {
+      if (numeric::BitsOf(got.raw(row)[k]) == numeric::BitsOf(expected.raw(row)[k]) &&
+          numeric::BitsOf(got.scores(row)[k]) == numeric::BitsOf(expected.scores(row)[k])) {
         continue;
       }
       return absl::InternalError(absl::StrCat(info.id, ": computes other bits than the CPU: probe row ", row,
