@@ -1,0 +1,87 @@
+#include "probe.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "backend.h"
+#include "cpu/cpu_device.h"
+#include "harness.h"
+#include "tests/support/fake_device.h"
+#include "tests/support/reference.h"
+
+namespace widelane {
+namespace {
+
+using test::FakeDevice;
+using test::FakeDeviceControl;
+
+// The real CPU and one GPU.
+std::unique_ptr<Engine> MakeEngine(std::unique_ptr<Device> gpu) {
+  EngineOptions options;
+  options.slab = {.rows = 4096, .entries = 1 << 16, .results = 1 << 14};
+  options.cpu_threads = 2;
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(*MakeCpuDevice(options));
+  devices.push_back(std::move(gpu));
+  return *Engine::CreateWithDevices(options, std::move(devices), nullptr, "");
+}
+
+// A device whose last result of each batch is off by the least there is.
+class LyingDevice : public Device {
+ public:
+  explicit LyingDevice(std::unique_ptr<Device> honest) : honest_(std::move(honest)) {}
+  const DeviceInfo& info() const override { return honest_->info(); }
+  size_t lanes() const override { return honest_->lanes(); }
+  absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) override { return honest_->Load(model); }
+  absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override {
+    return std::make_unique<LyingLane>(*honest_->MakeLane());
+  }
+
+ private:
+  class LyingLane : public Lane {
+   public:
+    explicit LyingLane(std::unique_ptr<Lane> honest) : honest_(std::move(honest)) {}
+    absl::Status Score(const Model& model, const ResidentModel& resident, const BatchView& batch, uint32_t first_row,
+                       uint32_t rows, StageTimes& stages) override {
+      absl::Status status = honest_->Score(model, resident, batch, first_row, rows, stages);
+      double& last = batch.raw[uint64_t{first_row + rows} * model.outputs() - 1];
+      last = std::nextafter(last, HUGE_VAL);
+      return status;
+    }
+
+   private:
+    const std::unique_ptr<Lane> honest_;
+  };
+
+  const std::unique_ptr<Device> honest_;
+};
+
+TEST(Probe, FindsADeviceThatIsOffByOneBit) {
+  const auto engine =
+      MakeEngine(std::make_unique<LyingDevice>(FakeDevice::Gpu(0, std::make_shared<FakeDeviceControl>())));
+  const auto loaded = engine->Load(test::R4());
+  EXPECT_EQ(loaded.status().code(), absl::StatusCode::kInternal) << loaded.status();
+  EXPECT_TRUE(absl::StrContains(loaded.status().message(), "GPU-fake-0")) << loaded.status();
+}
+
+TEST(Probe, FitsModelsOfEveryShape) {
+  const auto engine = MakeEngine(FakeDevice::Gpu(0, std::make_shared<FakeDeviceControl>()));
+  test::Random random(4);
+  for (const uint32_t outputs : {1U, 3U, 1U << 14}) {
+    for (const uint64_t features : {1, 100}) {
+      const auto loaded = engine->Load(test::RandomModel({.features = features, .outputs = outputs}, random));
+      EXPECT_TRUE(loaded.ok()) << loaded.status();
+    }
+  }
+  ModelParts none;
+  none.weights = *ModelParts::AllocateWeights(0, 1, WeightType::kFloat32);
+  EXPECT_TRUE(engine->Load(*Model::Create(std::move(none))).ok());
+}
+
+}  // namespace
+}  // namespace widelane
