@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian and Ubuntu packages Widelane needs. This file holds the one list of them; the demo, the tests
-# and the image all call it.
+# Installs the Debian and Ubuntu packages Widelane needs. This file holds the one list of them; the demo and
+# the tests call it.
 #
 #   deploy/install-deps.sh [--print] [SET ...]
 #

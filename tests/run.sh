@@ -101,7 +101,7 @@ step_format() {
 }
 
 step_shell() {
-  find .ci deploy tests docker \( -name '*.sh' -o -path .ci/run \) -type f -print0 2>/dev/null >build/files
+  find .ci deploy tests \( -name '*.sh' -o -path .ci/run \) -type f -print0 >build/files
   check "shellcheck" xargs -0 -a build/files shellcheck
 }
 

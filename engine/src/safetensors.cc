@@ -203,8 +203,8 @@ absl::StatusOr<uint64_t> SafetensorsHeaderLength(const std::byte* prefix, uint64
   uint64_t length = 0;
   std::memcpy(&length, prefix, sizeof(length));
   if (length > kMaxModelHeaderBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("header length ", length, " is above the limit of ", kMaxModelHeaderBytes));
+    return absl::InvalidArgumentError(absl::StrCat("header length ", length, " is above the limit of ",
+                                                   kMaxModelHeaderBytes, "; is this a safetensors file?"));
   }
   if (length > file_size - kSafetensorsPrefix) {
     return absl::InvalidArgumentError(absl::StrCat("header length ", length, " is more than the ",

@@ -13,8 +13,11 @@ call failed (code and message on stderr), 2 for a wrong command line.
 import argparse
 import sys
 
-import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+try:
+    import grpc
+    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+except ImportError as error:
+    sys.exit(f"json_call: {error}; install python3-grpcio and python3-protobuf, and use the Python they belong to")
 
 MAX_MESSAGE_BYTES = 256 << 20
 REFLECTION = "grpc.reflection.v1alpha"
