@@ -6,15 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <future>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "src/channel.h"
 #include "src/convert.h"
 #include "src/status.h"
@@ -75,9 +75,8 @@ class Client::Impl {
         health_stub_(channel_) {}
 
   ~Impl() {
-    const absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](int* running) { return *running == 0; }, &running_));
+    std::unique_lock<std::mutex> lock(mutex_);
+    idle_.wait(lock, [this] { return running_ == 0; });
   }
 
   // Fills `message`, checks its size and gives the call its deadline.
@@ -214,8 +213,10 @@ class Client::Impl {
   }
 
   void AddRunning(int count) {
-    const absl::MutexLock lock(&mutex_);
+    // Noticed under the lock: once it is free the client may be gone.
+    const std::lock_guard<std::mutex> lock(mutex_);
     running_ += count;
+    if (running_ == 0) idle_.notify_all();
   }
 
   const std::string address_;
@@ -226,8 +227,9 @@ class Client::Impl {
   const std::unique_ptr<v1::Scoring::Stub> score_stub_;
   HealthStub health_stub_;
   std::atomic<uint64_t> server_limit_{0};  // bytes; 0: not asked yet; kNoLimit: it tells none
-  absl::Mutex mutex_;
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  int running_ = 0;  // asynchronous calls; guarded by mutex_
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address, const ClientOptions& options) {
