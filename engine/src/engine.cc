@@ -58,9 +58,7 @@ class Engine::Impl {
     for (const std::unique_ptr<Device>& device : devices_) infos_.push_back(device->info());
   }
 
-  ~Impl() { Drain(); }
-
-  void Drain() {
+  ~Impl() {
     std::unique_lock<std::mutex> lock(mutex_);
     finished_.wait(lock, [this] { return unfinished_ == 0; });
   }
@@ -294,7 +292,6 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
   return impl_->Load(std::move(model));
 }
 
-void Engine::Drain() { impl_->Drain(); }
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
 bool Engine::HasIdleDevice() const { return impl_->HasIdleDevice(); }
 

@@ -1,5 +1,5 @@
 // Settings of the server, one struct per component. Each default is written here and nowhere else; the command line,
-// the TOML file and the WIDELANE_* variables are made from the same table (config.cc), and the README's table is
+// the TOML file and the WIDELANE_* variables are made from the same table (options.cc), and the README's table is
 // checked against it.
 
 #ifndef WIDELANE_SERVER_CONFIG_CONFIG_H_

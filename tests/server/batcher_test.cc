@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -19,14 +18,6 @@ namespace {
 
 using test::FakeDevice;
 using test::FakeDeviceControl;
-
-class PlainMemory : public HostMemory {
- public:
-  std::byte* Allocate(size_t bytes) override {
-    return static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
-  }
-  void Free(std::byte* data, size_t /*bytes*/) override { std::free(data); }
-};
 
 class CountingObserver : public BatchObserver {
  public:
@@ -150,7 +141,7 @@ class BatcherTest : public ::testing::Test {
     options.inline_work = inline_work;
     std::vector<std::unique_ptr<Device>> devices;
     devices.push_back(FakeDevice::Cpu(device_));
-    auto engine = Engine::CreateWithDevices(options, std::move(devices), std::make_unique<PlainMemory>(), "");
+    auto engine = Engine::CreateWithDevices(options, std::move(devices), nullptr, "");
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
     model_ = *engine_->Load(test::Id1());

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/src/backend.h"
 #include "server/front/score_codec.h"
+#include "tests/engine/plain_memory.h"
 #include "tests/support/models.h"
 #include "widelane/engine/engine.h"
 #include "widelane/engine/errors.h"
@@ -38,14 +38,6 @@ TEST(ReplyWriterTest, AReplyWithoutRowsIsWhole) {
   EXPECT_EQ(reply.scores_size() + reply.raw_size() + reply.labels_size() + reply.probabilities_size(), 0);
 }
 
-class PlainMemory : public HostMemory {
- public:
-  std::byte* Allocate(size_t bytes) override {
-    return static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
-  }
-  void Free(std::byte* data, size_t /*bytes*/) override { std::free(data); }
-};
-
 // A slab as a batch of `raw` sums of a one-output model leaves it.
 class DoneSlab {
  public:
@@ -63,7 +55,7 @@ class DoneSlab {
   const Segment& segment() const { return segment_; }
 
  private:
-  PlainMemory memory_;
+  test::PlainMemory memory_;
   std::unique_ptr<Slab> slab_;
   Segment segment_;
 };

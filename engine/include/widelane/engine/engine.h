@@ -73,7 +73,7 @@ class Engine {
   // none (in the driver's own words), INVALID_ARGUMENT for options out of range, RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   // With devices made elsewhere (tests): the first is the CPU's, or what stands for it, the others take the place of
-  // GPUs. `memory` is for the slabs.
+  // GPUs. `memory` is for the slabs; null: ordinary memory.
   static absl::StatusOr<std::unique_ptr<Engine>> CreateWithDevices(const EngineOptions& options,
                                                                    std::vector<std::unique_ptr<Device>> devices,
                                                                    std::unique_ptr<HostMemory> memory,
@@ -111,10 +111,6 @@ class Engine {
 
   // Scores a sealed batch. Never blocks, unless it scores on the calling thread.
   void Submit(SlabHandle slab, BatchListener& listener, Where where);
-
-  // Waits until OnBatchDone has returned for every batch submitted so far and for those submitted meanwhile, so that
-  // listeners may go.
-  void Drain();
 
  private:
   class Impl;
