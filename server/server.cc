@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/observe/build_info.h"
 #include "server/server_impl.h"
 
@@ -65,11 +66,18 @@ absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
 void Server::Impl::LogStart() const {
   spdlog::info("widelane-server {} (CUDA {})", kVersion, kBuiltWithCuda);
   for (const DeviceInfo& device : engine_->devices()) {
-    spdlog::info("device {}: {}{}{}", device.id, device.name, device.pci_address.empty() ? "" : ", PCI ",
+    const std::string index = device.index < 0 ? "" : absl::StrCat(", gpu ", device.index);
+    spdlog::info("device {}: {}{}{}{}", device.id, device.name, index, device.pci_address.empty() ? "" : ", PCI ",
                  device.pci_address);
   }
   if (!engine_->fallback_reason().empty()) spdlog::warn("scoring on the CPU: {}", engine_->fallback_reason());
   if (!engine_->left_out().empty()) spdlog::warn("GPUs left out: {}", engine_->left_out());
+  if (config_.engine.kernel != SumKernel::kExact) {
+    spdlog::warn("GPUs sum with cuSPARSE: scores have not the bits that other devices give");
+  }
+  if (config_.engine.route != Route::kAuto) {
+    spdlog::info("all batches go {}", kRouteNames[static_cast<size_t>(config_.engine.route)]);
+  }
   const LimitsConfig& limits = config_.limits;
   spdlog::info(
       "limits: {} bytes a message, {} bytes a reply, {} rows and {} entries a request, {} entries a row; {} requests "

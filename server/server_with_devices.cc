@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/src/backend.h"
+#include "engine/src/backends.h"
 #include "server/server_impl.h"
 
 namespace widelane {
@@ -10,7 +10,11 @@ namespace widelane {
 absl::StatusOr<std::unique_ptr<Server>> Server::StartWithDevices(const ServerConfig& config,
                                                                  std::vector<std::unique_ptr<Device>> devices) {
   auto impl = std::make_unique<Impl>(config);
-  const auto make_engine = [&] { return Engine::CreateWithDevices(config.engine, std::move(devices), nullptr, ""); };
+  const auto make_engine = [&] {
+    Backends backends;
+    backends.devices = std::move(devices);
+    return Engine::CreateWithDevices(config.engine, std::move(backends));
+  };
   if (absl::Status status = impl->Start(make_engine); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -52,7 +52,7 @@ printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
 cat <&3 >"$work/metrics"
 grep -E '^widelane_(batches_total|device_failures_total|rows_total)' "$work/metrics"
 while read -r uuid; do
-  if ! grep -E "^widelane_batches_total\{device=\"$uuid\"\} [1-9]" "$work/metrics" >"$work/found"; then
+  if ! grep -E "^widelane_batches_total\{device=\"$uuid\",route=\"[a-z_]+\"\} [1-9]" "$work/metrics" >"$work/found"; then
     echo "$uuid scored nothing"
     exit 1
   fi

@@ -23,6 +23,7 @@ void AddModelsCommand(CLI::App& app, Run& run);
 void AddImportCommand(CLI::App& app, Run& run);
 void AddInspectCommand(CLI::App& app, Run& run);
 void AddHealthcheckCommand(CLI::App& app, Run& run);
+void AddBenchCommand(CLI::App& app, Run& run);
 
 // Where the server is and how long a call to it may take; the same for every command that asks one.
 struct ServerOptions {

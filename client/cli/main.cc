@@ -18,6 +18,7 @@ int Main(int argc, char** argv) {
   widelane::cli::AddImportCommand(app, run);
   widelane::cli::AddInspectCommand(app, run);
   widelane::cli::AddHealthcheckCommand(app, run);
+  widelane::cli::AddBenchCommand(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

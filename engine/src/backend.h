@@ -1,5 +1,5 @@
-// What a backend is: devices, the models on them and the lanes that score. The CPU, each GPU and the tests' fake device
-// implement these; the engine owns threads and queues and knows nothing else of them.
+// What a backend is: devices, the models on them and the lanes that score. The CPU, each GPU, GPUs that share one model
+// and the tests' fake device implement these; the engine owns threads and queues and knows nothing else of them.
 
 #ifndef WIDELANE_ENGINE_SRC_BACKEND_H_
 #define WIDELANE_ENGINE_SRC_BACKEND_H_
@@ -22,14 +22,34 @@ class ResidentModel {
   virtual ~ResidentModel() = default;
 };
 
-// One worker's place on a device. Used by one thread at a time.
+// Rows [first_row, first_row + rows) of a batch. first_row is a multiple of kGroupRows for all devices but the CPU.
+// Everything it points to stays unchanged until Lane::Finish has returned.
+struct LaneWork {
+  const Model* model = nullptr;
+  const ResidentModel* resident = nullptr;
+  const BatchView* batch = nullptr;
+  uint32_t first_row = 0;
+  uint32_t rows = 0;
+  // A GPU reads the batch where it lies instead of copying it first.
+  bool mapped = false;
+};
+
+// One worker's place on a device: buffers, and on a GPU streams. Works on one piece of a batch at a time.
 class Lane {
  public:
   virtual ~Lane() = default;
-  // Scores rows [first_row, first_row + rows) of `batch` into its results and returns when they are there. Adds launch,
-  // transfer_in, compute and transfer_out to `stages`. After an error the results of these rows are undefined.
-  virtual absl::Status Score(const Model& model, const ResidentModel& resident, const BatchView& batch,
-                             uint32_t first_row, uint32_t rows, StageTimes& stages) = 0;
+  // Starts scoring into the batch's results; may return before they are there. After OK, Finish comes before the next
+  // Start. After an error nothing of this work runs any more, and the results of these rows are undefined.
+  virtual absl::Status Start(const LaneWork& work) = 0;
+  // Waits until the results are there. Adds launch, transfer_in, compute and transfer_out to `stages`. After an error
+  // as with Start. May be called on another thread than Start.
+  virtual absl::Status Finish(StageTimes& stages) = 0;
+
+  // Both, one after the other.
+  absl::Status Score(const LaneWork& work, StageTimes& stages) {
+    if (absl::Status status = Start(work); !status.ok()) return status;
+    return Finish(stages);
+  }
 };
 
 class Device {
@@ -38,10 +58,13 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
   // Lanes that are to score at once.
   virtual size_t lanes() const = 0;
-  // A GPU's lane is made on the one thread that will use it, and binds that thread to the GPU; lanes of the CPU may be
-  // used by any thread, one at a time. A few more than lanes() may exist for a while, when a model is probed.
+  // Start of a GPU's lane is called on threads that have called BindThread. A few more lanes than lanes() may exist for
+  // a while, when a model is probed. Errors: RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::unique_ptr<Lane>> MakeLane() = 0;
-  // Any thread. `model` outlives the resident.
+  // Prepares the calling thread to start work on this device.
+  virtual absl::Status BindThread() { return absl::OkStatus(); }
+  // Any thread. `model` outlives the resident. Errors: RESOURCE_EXHAUSTED before anything is allocated when the weights
+  // do not fit into the device's memory or its budget.
   virtual absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) = 0;
 };
 

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cpu/cpu_device.h"
+#include "spin.h"
+#include "widelane/engine/usable_cores.h"
 #if defined(WIDELANE_CUDA)
 #include "cuda/cuda_backend.h"
 #endif
@@ -24,6 +26,7 @@ class PlainHostMemory : public HostMemory {
 
 struct Gpus {
   std::vector<std::unique_ptr<Device>> devices;
+  std::unique_ptr<Device> sharded;
   std::unique_ptr<HostMemory> memory;
   std::string reason;
 };
@@ -31,11 +34,17 @@ struct Gpus {
 Gpus DiscoverGpus(const EngineOptions& options) {
 #if defined(WIDELANE_CUDA)
   CudaDiscovery found = DiscoverCudaDevices(options.devices, options);
-  return {std::move(found.devices), std::move(found.memory), std::move(found.reason)};
+  return {std::move(found.devices), std::move(found.sharded), std::move(found.memory), std::move(found.reason)};
 #else
   static_cast<void>(options);
-  return {{}, nullptr, "this build has no CUDA backend"};
+  return {{}, nullptr, nullptr, "this build has no CUDA backend"};
 #endif
+}
+
+// One thread for each core, the one that asks among them.
+std::shared_ptr<ThreadPool> MakePool(const EngineOptions& options) {
+  const size_t threads = options.cpu_threads > 0 ? options.cpu_threads : UsableCores();
+  return std::make_shared<ThreadPool>(threads - 1, SpinTime(options));
 }
 
 }  // namespace
@@ -45,7 +54,8 @@ std::unique_ptr<HostMemory> MakePlainHostMemory() { return std::make_unique<Plai
 absl::StatusOr<Backends> MakeBackends(const EngineOptions& options) {
   using Kind = DeviceSelection::Kind;
   Backends backends;
-  absl::StatusOr<std::unique_ptr<Device>> cpu = MakeCpuDevice(options);
+  backends.pool = MakePool(options);
+  absl::StatusOr<std::unique_ptr<Device>> cpu = MakeCpuDevice(options, backends.pool);
   if (!cpu.ok()) return cpu.status();
   backends.devices.push_back(*std::move(cpu));
   if (options.devices.kind != Kind::kCpu) {
@@ -55,6 +65,7 @@ absl::StatusOr<Backends> MakeBackends(const EngineOptions& options) {
     }
     (gpus.devices.empty() ? backends.fallback_reason : backends.left_out) = gpus.reason;
     backends.memory = std::move(gpus.memory);
+    backends.sharded = std::move(gpus.sharded);
     for (std::unique_ptr<Device>& gpu : gpus.devices) backends.devices.push_back(std::move(gpu));
   }
   if (backends.memory == nullptr) backends.memory = MakePlainHostMemory();

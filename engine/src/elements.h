@@ -40,6 +40,14 @@ struct Half {
   uint16_t bits;
 };
 
+// The half-precision number equal to `value`, if there is one; else some other. The inverse of numeric::FromFloat16:
+// multiplying by 2^-112 moves the exponent, and float's subnormals fall on half's.
+WIDELANE_INLINE uint16_t HalfBitsOf(float value) {
+  const uint32_t bits = numeric::FloatBitsOf(value);
+  const float scaled = numeric::FloatFromBits(bits & 0x7FFFFFFFu) * 0x1p-112F;
+  return static_cast<uint16_t>((bits >> 16 & 0x8000u) | numeric::FloatBitsOf(scaled) >> 13);
+}
+
 inline double ToDouble(Half half) { return numeric::FromFloat16(half.bits); }
 inline double ToDouble(float value) { return value; }
 inline double ToDouble(double value) { return value; }

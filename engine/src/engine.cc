@@ -1,256 +1,335 @@
 #include "widelane/engine/engine.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends.h"
+#include "cpu/cpu_device.h"
 #include "cut_rows.h"
-#include "dispatch.h"
-#include "probe.h"
-#include "slab_pool.h"
+#include "engine_impl.h"
+#include "spin.h"
+#include "thread_pool.h"
 
 namespace widelane {
 
 namespace {
 
-uint64_t WorkOf(const Slab& slab) { return WorkOfRows(slab.view(), 0, slab.rows()) * slab.model()->model().outputs(); }
+// A calling thread is not kept longer than this with a batch of its own.
+constexpr double kLongestOnCallerNs = 2e6;
 
 absl::Status CheckOptions(const EngineOptions& options) {
-  const auto positive = [](const char* name, uint64_t value, uint64_t most) {
-    if (value >= 1 && value <= most) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not between 1 and ", most));
+  const auto within = [](const char* name, uint64_t value, uint64_t least, uint64_t most) {
+    if (value >= least && value <= most) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not between ", least, " and ", most));
   };
-  for (const absl::Status& status : {positive("slab rows", options.slab.rows, EngineLimits::kMaxSlabSize),
-                                     positive("slab entries", options.slab.entries, EngineLimits::kMaxSlabSize),
-                                     positive("slab results", options.slab.results, EngineLimits::kMaxSlabSize),
-                                     positive("slabs", options.slabs, EngineLimits::kMaxSlabs),
-                                     positive("lanes", options.lanes, EngineLimits::kMaxLanes),
-                                     positive("piece work", options.piece_work, UINT64_MAX)}) {
+  using Limits = EngineLimits;
+  for (const absl::Status& status :
+       {within("slab rows", options.slab.rows, 1, Limits::kMaxSlabSize),
+        within("slab entries", options.slab.entries, 1, Limits::kMaxSlabSize),
+        within("slab results", options.slab.results, 1, Limits::kMaxSlabSize),
+        within("slabs", options.slabs, 1, Limits::kMaxSlabs), within("lanes", options.lanes, 1, Limits::kMaxLanes),
+        within("cpu threads", options.cpu_threads, 0, Limits::kMaxCpuThreads),
+        within("lane bytes", options.lane_bytes, Limits::kMinLaneBytes, UINT64_MAX),
+        within("spin microseconds", options.spin_microseconds.value_or(0), 0, Limits::kMaxSpinMicroseconds)}) {
     if (!status.ok()) return status;
-  }
-  if (options.cpu_threads > EngineLimits::kMaxCpuThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cpu threads: ", options.cpu_threads, " is more than ", EngineLimits::kMaxCpuThreads));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-LoadedModel::LoadedModel(std::shared_ptr<const Model> model, std::vector<std::unique_ptr<ResidentModel>> residents)
-    : model_(std::move(model)), residents_(std::move(residents)) {}
-LoadedModel::~LoadedModel() = default;
-
 void ReturnSlab::operator()(Slab* slab) const { pool->Return(slab); }
 
-class Engine::Impl {
- public:
-  Impl(const EngineOptions& options, std::vector<std::unique_ptr<Device>> devices, std::unique_ptr<HostMemory> memory,
-       std::string fallback_reason)
-      : options_(options),
-        fallback_reason_(std::move(fallback_reason)),
-        memory_(std::move(memory)),
-        devices_(std::move(devices)) {
-    for (const std::unique_ptr<Device>& device : devices_) infos_.push_back(device->info());
+Engine::Impl::Impl(const EngineOptions& options, Backends backends)
+    : options_(options), backends_(std::move(backends)) {
+  for (const std::unique_ptr<Device>& device : backends_.devices) infos_.push_back(device->info());
+}
+
+Engine::Impl::~Impl() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  finished_.wait(lock, [this] { return unfinished_ == 0; });
+}
+
+absl::Status Engine::Impl::Start() {
+  if (absl::Status status = pool_.Fill(options_.slabs, options_.slab, *backends_.memory); !status.ok()) return status;
+  tasks_ = std::vector<BatchTask>(options_.slabs);
+  for (BatchTask& task : tasks_) {
+    task.pieces.reserve(std::max<size_t>(1, infos_.size()));
+    free_tasks_.push_back(&task);
   }
+  if (absl::Status status = MakeCpuLanes(); !status.ok()) return status;
+  return MakeGpuQueues();
+}
 
-  ~Impl() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    finished_.wait(lock, [this] { return unfinished_ == 0; });
+absl::Status Engine::Impl::MakeCpuLanes() {
+  Device& cpu = *backends_.devices[0];
+  const size_t threads = CpuThreads();
+  // One of each more than threads: those on which models are tried.
+  for (size_t i = 0; i <= threads; ++i) {
+    absl::StatusOr<std::unique_ptr<Lane>> alone = MakeInlineLane(cpu);
+    if (!alone.ok()) return alone.status();
+    absl::StatusOr<std::unique_ptr<Lane>> helped = cpu.MakeLane();
+    if (!helped.ok()) return helped.status();
+    if (i == threads) {
+      trial_alone_ = *std::move(alone);
+      trial_helped_ = *std::move(helped);
+      break;
+    }
+    inline_lanes_.push_back(alone->get());
+    caller_lanes_.push_back(*std::move(alone));
+    pool_lanes_.push_back(helped->get());
+    caller_lanes_.push_back(*std::move(helped));
   }
+  absl::StatusOr<std::unique_ptr<CpuQueue>> queue = CpuQueue::Create(cpu, options_.slabs, {&OnCpuPieceDone, this});
+  if (!queue.ok()) return queue.status();
+  cpu_queue_ = *std::move(queue);
+  return absl::OkStatus();
+}
 
-  absl::Status Start() {
-    if (absl::Status status = pool_.Fill(options_.slabs, options_.slab, *memory_); !status.ok()) return status;
-    tasks_ = std::vector<BatchTask>(options_.slabs);
-    for (BatchTask& task : tasks_) free_tasks_.push_back(&task);
-
-    Device& cpu = *devices_[0];
-    for (size_t i = 0; i < cpu.lanes(); ++i) {
-      absl::StatusOr<std::unique_ptr<Lane>> lane = cpu.MakeLane();
-      if (!lane.ok()) return lane.status();
-      inline_lanes_.push_back(*std::move(lane));
-      free_inline_.push_back(inline_lanes_.back().get());
-    }
-    cpu_group_ = std::make_unique<LaneGroup>(std::vector<LaneGroup::Member>{{0, &cpu}}, nullptr, options_.slabs,
-                                             &TaskDone, this);
-    if (absl::Status status = cpu_group_->WaitForLanes(); !status.ok()) return status;
-    if (devices_.size() > 1) {
-      std::vector<LaneGroup::Member> gpus;
-      size_t lanes = 0;
-      for (size_t i = 1; i < devices_.size(); ++i) {
-        gpus.push_back({i, devices_[i].get()});
-        lanes += devices_[i]->lanes();
-      }
-      gpu_group_ =
-          std::make_unique<LaneGroup>(gpus, &cpu, options_.slabs * std::max<size_t>(1, lanes), &TaskDone, this);
-      if (absl::Status status = gpu_group_->WaitForLanes(); !status.ok()) return status;
-    }
-    for (BatchTask& task : tasks_) task.pieces.reserve(gpu_group_ == nullptr ? 1 : gpu_group_->lanes());
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(std::shared_ptr<const Model> model) {
-    if (model->outputs() > options_.slab.results) {
-      return absl::InvalidArgumentError(absl::StrCat("the model has ", model->outputs(),
-                                                     " outputs, a slab holds results for ", options_.slab.results,
-                                                     " (slab results)"));
-    }
-    std::vector<std::unique_ptr<ResidentModel>> residents(devices_.size());
-    const absl::Status uploaded = OnEachDevice(0, [&](size_t i) {
-      if (HasFailed(i)) return absl::OkStatus();
-      absl::StatusOr<std::unique_ptr<ResidentModel>> resident = devices_[i]->Load(*model);
-      if (!resident.ok()) return resident.status();
-      residents[i] = *std::move(resident);
-      return absl::OkStatus();
+// At once, since making a GPU's context and buffers takes long.
+absl::Status Engine::Impl::MakeGpuQueues() {
+  const size_t gpus = backends_.devices.size() - 1;
+  if (gpus > kMaxGpus) return absl::InvalidArgumentError(absl::StrCat("devices: more than ", kMaxGpus, " GPUs"));
+  const size_t queues = gpus + (backends_.sharded == nullptr ? 0 : 1);
+  std::vector<absl::StatusOr<std::unique_ptr<GpuQueue>>> made(queues);
+  std::vector<std::thread> makers;
+  for (size_t i = 0; i < queues; ++i) {
+    makers.emplace_back([this, i, gpus, &made] {
+      Device& device = i < gpus ? *backends_.devices[i + 1] : *backends_.sharded;
+      const GpuQueue::Place place{i < gpus ? i + 1 : 1, i + 1};
+      made[i] = GpuQueue::Create(place, device, *backends_.devices[0], options_.slabs, SpinTime(options_),
+                                 {&OnGpuPieceDone, this});
     });
-    if (!uploaded.ok()) return uploaded;
-    auto loaded = std::make_shared<const LoadedModel>(std::move(model), std::move(residents));
-    const absl::Status probed = OnEachDevice(1, [&](size_t i) {
-      if (HasFailed(i)) return absl::OkStatus();
-      return ProbeDevice(loaded, *devices_[i], i, *devices_[0], options_.slab, *memory_);
-    });
-    if (!probed.ok()) return probed;
-    return loaded;
   }
-
-  bool HasIdleDevice() const {
-    if (gpu_group_ != nullptr) return gpu_group_->load() < gpu_group_->lanes();
-    return cpu_group_->load() + inline_running_.load(std::memory_order_acquire) < cpu_group_->lanes();
-  }
-
-  void Submit(SlabHandle slab, BatchListener& listener, Where where) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ++unfinished_;
-    }
-    const bool empty = slab->rows() == 0;
-    if (empty && where == Where::kAnywhere) return Finish(std::move(slab), listener);
-    const uint64_t work = WorkOf(*slab);
-    const bool on_gpu = gpu_group_ != nullptr && !empty &&
-                        (options_.devices.kind != DeviceSelection::Kind::kAuto || work >= options_.gpu_work);
-    if (!on_gpu && where == Where::kAnywhere && work < options_.inline_work) {
-      if (Lane* lane = TakeInlineLane(); lane != nullptr) return ScoreHere(std::move(slab), listener, *lane);
-    }
-    BatchTask& task = TakeTask();
-    task.slab = std::move(slab);
-    task.listener = &listener;
-    if (on_gpu) {
-      PushPieces(task, work);
+  for (std::thread& maker : makers) maker.join();
+  for (size_t i = 0; i < queues; ++i) {
+    if (!made[i].ok()) return made[i].status();
+    if (i < gpus) {
+      gpu_queues_.push_back(*std::move(made[i]));
     } else {
-      task.pieces_left.store(1, std::memory_order_relaxed);
-      cpu_group_->Push({&task, 0, task.slab->rows()});
+      sharded_queue_ = *std::move(made[i]);
     }
   }
+  return absl::OkStatus();
+}
 
-  const EngineOptions options_;
-  const std::string fallback_reason_;
-  std::string left_out_;  // set by Create only
-  std::vector<DeviceInfo> infos_;
-  SlabPool& pool() { return pool_; }
-  uint64_t device_failures() const { return gpu_group_ == nullptr ? 0 : gpu_group_->failures(); }
+bool Engine::Impl::HasFailed(size_t device) const { return device > 0 && gpu_queues_[device - 1]->failed(); }
 
- private:
-  // A device that failed gets no batches, so a model needs no place on it.
-  bool HasFailed(size_t device) const { return gpu_group_ != nullptr && gpu_group_->Failed(device); }
+uint64_t Engine::Impl::device_failures() const {
+  uint64_t failures = sharded_queue_ == nullptr ? 0 : sharded_queue_->failures();
+  for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) failures += queue->failures();
+  return failures;
+}
 
-  // Runs `body(i)` for each device from `first` on, at once, each on a thread of its own; the first error.
-  template <typename Body>
-  absl::Status OnEachDevice(size_t first, const Body& body) {
-    std::vector<absl::Status> statuses(devices_.size());
-    std::vector<std::thread> threads;
-    for (size_t i = first; i < devices_.size(); ++i) threads.emplace_back([&, i] { statuses[i] = body(i); });
-    for (std::thread& thread : threads) thread.join();
-    for (const absl::Status& status : statuses) {
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+bool Engine::Impl::HasIdleDevice() const {
+  bool any_gpu = false;
+  for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) {
+    if (queue->failed()) continue;
+    if (queue->load() < queue->lanes()) return true;
+    any_gpu = true;
   }
+  if (any_gpu) return false;
+  return cpu_queue_->load() + running_here_.load(std::memory_order_acquire) < CpuThreads();
+}
 
-  // Cuts the batch by rows into pieces of about equal work, as many as there are lanes if it is large.
-  void PushPieces(BatchTask& task, uint64_t work) {
-    const BatchView& batch = task.slab->view();
-    const uint64_t most = std::min<uint64_t>(gpu_group_->lanes(), batch.rows);
-    const uint64_t parts = std::clamp<uint64_t>(work / options_.piece_work, 1, most);
-    std::vector<Piece>& pieces = task.pieces;
-    pieces.clear();
-    for (uint64_t part = 0; part < parts; ++part) {
-      const uint32_t begin = PartBegin(batch, 0, batch.rows, part, parts);
-      const uint32_t end = PartBegin(batch, 0, batch.rows, part + 1, parts);
-      if (begin < end) pieces.push_back({&task, begin, end - begin});
-    }
-    // All are counted before the first runs; once the last is pushed the task may be another batch's.
-    const size_t count = pieces.size();
-    task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-    for (size_t i = 0; i < count; ++i) gpu_group_->Push(pieces[i]);
+// Threads that may score on the CPU at once.
+size_t Engine::Impl::CpuThreads() const {
+  return backends_.pool == nullptr ? backends_.devices[0]->lanes() : backends_.pool->helpers() + 1;
+}
+
+Engine::Impl::UsableGpus Engine::Impl::GpusFor(const LoadedModel& model) const {
+  UsableGpus gpus;
+  const auto add = [&](GpuQueue* queue) {
+    if (queue == nullptr || queue->failed() || model.resident(queue->place().resident) == nullptr) return;
+    gpus.queues[gpus.count] = queue;
+    gpus.loads[gpus.count] = {queue->place().device, queue->backlog_ns()};
+    ++gpus.count;
+  };
+  if (model.sharded()) {
+    add(sharded_queue_.get());
+  } else {
+    for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) add(queue.get());
   }
+  return gpus;
+}
 
-  void ScoreHere(SlabHandle slab, BatchListener& listener, Lane& lane) {
-    slab->status =
-        lane.Score(slab->model()->model(), slab->model()->resident(0), slab->view(), 0, slab->rows(), slab->stages);
-    slab->device = 0;
-    inline_running_.fetch_sub(1, std::memory_order_acq_rel);
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      free_inline_.push_back(&lane);
-    }
-    Finish(std::move(slab), listener);
+RouteRequest Engine::Impl::Request(const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
+                                   Route route) const {
+  return {.kind = kind,
+          .rows = rows,
+          .entries = entries,
+          .route = route == Route::kAuto ? options_.route : route,
+          .may_use_caller = where == Where::kAnywhere,
+          .gpus_only = options_.devices.kind != DeviceSelection::Kind::kAuto,
+          .pool_backlog_ns = static_cast<double>(pool_backlog_ns_.load(std::memory_order_relaxed)),
+          .gpus = {}};
+}
+
+RouteChoice Engine::Impl::Choose(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                                 Where where, Route route) const {
+  const UsableGpus gpus = GpusFor(model);
+  RouteRequest request = Request(kind, rows, entries, where, route);
+  request.gpus = absl::MakeConstSpan(gpus.loads.data(), gpus.count);
+  return ChooseRoute(model.cost_table(), request);
+}
+
+void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
+  slab->status = absl::OkStatus();
+  slab->stages = {};
+  slab->device = -1;
+  slab->route = Route::kInline;
+  if (slab->rows() == 0) {
+    if (where == Where::kAnywhere) return listener.OnBatchDone(std::move(slab));
+    return QueueOnCpu(std::move(slab), listener, 0);
   }
+  const LoadedModel& model = *slab->model();
+  RouteRequest request = Request(slab->kind(), slab->rows(), slab->entries(), where, route);
+  if (CallerIsFirst(model.cost_table(), request) && ScoreHere(inline_lanes_, slab, listener, 0)) return;
 
-  static void TaskDone(void* context, BatchTask& task) {
-    Impl& impl = *static_cast<Impl*>(context);
-    SlabHandle slab = std::move(task.slab);
-    BatchListener& listener = *task.listener;
-    {
-      const std::lock_guard<std::mutex> lock(impl.mutex_);
-      impl.free_tasks_.push_back(&task);
-    }
-    impl.Finish(std::move(slab), listener);
+  const UsableGpus gpus = GpusFor(model);
+  request.gpus = absl::MakeConstSpan(gpus.loads.data(), gpus.count);
+  const RouteChoice choice = ChooseRoute(model.cost_table(), request);
+  slab->route = choice.route;
+  switch (choice.route) {
+    case Route::kInline:
+      if (ScoreHere(inline_lanes_, slab, listener, 0)) return;
+      break;
+    case Route::kMapped:
+    case Route::kCopied:
+      for (size_t i = 0; i < gpus.count; ++i) {
+        if (gpus.loads[i].device != choice.device) continue;
+        return QueueOnGpu(std::move(slab), listener, *gpus.queues[i], choice.route == Route::kMapped,
+                          choice.predicted_ns);
+      }
+      break;
+    case Route::kAllGpus:
+      return QueueOnGpus(std::move(slab), listener, gpus, request);
+    case Route::kPool:
+    case Route::kAuto:
+      if (where == Where::kAnywhere && choice.predicted_ns <= kLongestOnCallerNs &&
+          ScoreHere(pool_lanes_, slab, listener, choice.predicted_ns)) {
+        return;
+      }
+      break;
   }
+  slab->route = Route::kPool;
+  QueueOnCpu(std::move(slab), listener, choice.predicted_ns);
+}
 
-  void Finish(SlabHandle slab, BatchListener& listener) {
-    listener.OnBatchDone(std::move(slab));
+// False when all lanes are taken: as many threads as there are cores are at it.
+bool Engine::Impl::ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns) {
+  Lane* lane = nullptr;
+  {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (--unfinished_ == 0) finished_.notify_all();
+    if (lanes.empty()) return false;
+    lane = lanes.back();
+    lanes.pop_back();
   }
-
-  Lane* TakeInlineLane() {
+  running_here_.fetch_add(1, std::memory_order_acq_rel);
+  AddPoolBacklog(predicted_ns);
+  const LaneWork work{.model = &slab->model()->model(),
+                      .resident = slab->model()->resident(0),
+                      .batch = &slab->view(),
+                      .first_row = 0,
+                      .rows = slab->rows()};
+  slab->status = lane->Score(work, slab->stages);
+  slab->device = 0;
+  AddPoolBacklog(-predicted_ns);
+  running_here_.fetch_sub(1, std::memory_order_acq_rel);
+  {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (free_inline_.empty()) return nullptr;
-    Lane* lane = free_inline_.back();
-    free_inline_.pop_back();
-    inline_running_.fetch_add(1, std::memory_order_acq_rel);
-    return lane;
+    lanes.push_back(lane);
   }
+  listener.OnBatchDone(std::move(slab));
+  return true;
+}
 
-  // There is one for each slab, and each submitted slab has one at most.
-  BatchTask& TakeTask() {
+void Engine::Impl::QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns) {
+  const uint32_t rows = slab->rows();
+  BatchTask& task = TakeTask(std::move(slab), listener);
+  task.pieces_left.store(1, std::memory_order_relaxed);
+  AddPoolBacklog(predicted_ns);
+  cpu_queue_->Push({.task = &task, .rows = rows, .predicted_ns = predicted_ns});
+}
+
+void Engine::Impl::QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped,
+                              double predicted_ns) {
+  const uint32_t rows = slab->rows();
+  BatchTask& task = TakeTask(std::move(slab), listener);
+  task.pieces_left.store(1, std::memory_order_relaxed);
+  queue.Push({.task = &task, .rows = rows, .mapped = mapped, .predicted_ns = predicted_ns});
+}
+
+// Cuts the batch between groups of rows, by the GPUs' shares.
+void Engine::Impl::QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus,
+                               const RouteRequest& request) {
+  constexpr uint64_t kParts = 1 << 20;
+  const GpuShares shares = ShareOverGpus(slab->model()->cost_table(), request);
+  const BatchView& batch = slab->view();
+  BatchTask& task = TakeTask(std::move(slab), listener);
+  std::array<GpuQueue*, kMaxGpus> queues{};
+  task.pieces.clear();
+  uint32_t begin = 0;
+  double share = 0;
+  for (size_t i = 0; i < gpus.count && begin < batch.rows; ++i) {
+    share += shares.share[i];
+    const auto part = static_cast<uint64_t>(std::min(1.0, share) * kParts);
+    uint32_t end = PartBegin(batch, 0, batch.rows, part, kParts);
+    end = std::min(batch.rows, (end + kGroupRows / 2) / kGroupRows * kGroupRows);
+    if (i + 1 == gpus.count) end = batch.rows;
+    if (end <= begin) continue;
+    const double predicted_ns = std::max(0.0, shares.end_ns - gpus.loads[i].backlog_ns);
+    queues[task.pieces.size()] = gpus.queues[i];
+    task.pieces.push_back({.task = &task, .first_row = begin, .rows = end - begin, .predicted_ns = predicted_ns});
+    begin = end;
+  }
+  // All are counted before the first runs; once the last is pushed the task may be another batch's.
+  const size_t count = task.pieces.size();
+  task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
+  for (size_t i = 0; i < count; ++i) queues[i]->Push(task.pieces[i]);
+}
+
+// There is one for each slab, and each submitted slab has one at most.
+BatchTask& Engine::Impl::TakeTask(SlabHandle slab, BatchListener& listener) {
+  BatchTask* task = nullptr;
+  {
     const std::lock_guard<std::mutex> lock(mutex_);
-    BatchTask& task = *free_tasks_.back();
+    ++unfinished_;
+    task = free_tasks_.back();
     free_tasks_.pop_back();
-    return task;
   }
+  task->slab = std::move(slab);
+  task->listener = &listener;
+  return *task;
+}
 
-  std::unique_ptr<HostMemory> memory_;
-  std::vector<std::unique_ptr<Device>> devices_;
-  SlabPool pool_;
-  std::vector<BatchTask> tasks_;
-  std::atomic<size_t> inline_running_{0};  // batches being scored on their callers' threads
+void Engine::Impl::OnCpuPieceDone(void* context, const Piece& piece) {
+  Impl& impl = *static_cast<Impl*>(context);
+  impl.AddPoolBacklog(-piece.predicted_ns);
+  impl.CountDown(piece);
+}
 
-  std::mutex mutex_;
-  std::condition_variable finished_;
-  size_t unfinished_ = 0;  // batches submitted whose listeners have not returned
-  std::vector<BatchTask*> free_tasks_;
-  std::vector<std::unique_ptr<Lane>> inline_lanes_;
-  std::vector<Lane*> free_inline_;
+void Engine::Impl::OnGpuPieceDone(void* context, const Piece& piece) { static_cast<Impl*>(context)->CountDown(piece); }
 
-  // Last: their threads use everything above.
-  std::unique_ptr<LaneGroup> cpu_group_;
-  std::unique_ptr<LaneGroup> gpu_group_;
-};
+// The piece that counts to zero sees what all others wrote.
+void Engine::Impl::CountDown(const Piece& piece) {
+  BatchTask& task = *piece.task;
+  if (task.pieces_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  SlabHandle slab = std::move(task.slab);
+  BatchListener& listener = *task.listener;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_tasks_.push_back(&task);
+  }
+  Finish(std::move(slab), listener);
+}
+
+void Engine::Impl::Finish(SlabHandle slab, BatchListener& listener) {
+  listener.OnBatchDone(std::move(slab));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--unfinished_ == 0) finished_.notify_all();
+}
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
@@ -259,32 +338,26 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   absl::StatusOr<Backends> backends = MakeBackends(options);
   if (!backends.ok()) return backends.status();
-  absl::StatusOr<std::unique_ptr<Engine>> engine = CreateWithDevices(
-      options, std::move(backends->devices), std::move(backends->memory), std::move(backends->fallback_reason));
-  if (engine.ok()) (*engine)->impl_->left_out_ = std::move(backends->left_out);
-  return engine;
+  return CreateWithDevices(options, *std::move(backends));
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::CreateWithDevices(const EngineOptions& options,
-                                                                  std::vector<std::unique_ptr<Device>> devices,
-                                                                  std::unique_ptr<HostMemory> memory,
-                                                                  std::string fallback_reason) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::CreateWithDevices(const EngineOptions& options, Backends backends) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  if (memory == nullptr) memory = MakePlainHostMemory();
-  auto impl = std::make_unique<Impl>(options, std::move(devices), std::move(memory), std::move(fallback_reason));
+  if (backends.memory == nullptr) backends.memory = MakePlainHostMemory();
+  auto impl = std::make_unique<Impl>(options, std::move(backends));
   if (absl::Status status = impl->Start(); !status.ok()) return status;
   return std::unique_ptr<Engine>(new Engine(std::move(impl)));
 }
 
-const EngineOptions& Engine::options() const { return impl_->options_; }
-const std::vector<DeviceInfo>& Engine::devices() const { return impl_->infos_; }
-bool Engine::uses_gpus() const { return impl_->infos_.size() > 1; }
-const std::string& Engine::fallback_reason() const { return impl_->fallback_reason_; }
-const std::string& Engine::left_out() const { return impl_->left_out_; }
+const EngineOptions& Engine::options() const { return impl_->options(); }
+const std::vector<DeviceInfo>& Engine::devices() const { return impl_->infos(); }
+bool Engine::uses_gpus() const { return impl_->infos().size() > 1; }
+const std::string& Engine::fallback_reason() const { return impl_->fallback_reason(); }
+const std::string& Engine::left_out() const { return impl_->left_out(); }
 uint64_t Engine::device_failures() const { return impl_->device_failures(); }
 
 CsrLimits Engine::limits() const {
-  const SlabOptions& slab = impl_->options_.slab;
+  const SlabOptions& slab = impl_->options().slab;
   return {slab.rows, slab.entries, std::min<uint64_t>(slab.entries, kMaxRowEntries)};
 }
 
@@ -295,8 +368,13 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
 bool Engine::HasIdleDevice() const { return impl_->HasIdleDevice(); }
 
-void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where) {
-  impl_->Submit(std::move(slab), listener, where);
+void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
+  impl_->Submit(std::move(slab), listener, where, route);
+}
+
+absl::StatusOr<CsrReport> Engine::ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
+                                           const CsrResults& results, Route route) {
+  return impl_->ScoreCsr(model, csr, results, route);
 }
 
 }  // namespace widelane

@@ -44,6 +44,22 @@ WIDELANE_INLINE float FloatFromBits(uint32_t bits) {
 #endif
 }
 
+WIDELANE_INLINE uint32_t FloatBitsOf(float x) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_uint(x);
+#else
+  return __builtin_bit_cast(uint32_t, x);
+#endif
+}
+
+WIDELANE_INLINE float FmaFloat(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return fmaf(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
 WIDELANE_INLINE double Fma(double a, double b, double c) {
 #if defined(__CUDA_ARCH__)
   return fma(a, b, c);
@@ -86,17 +102,66 @@ WIDELANE_INLINE int64_t Term(double weight, double scaled_value) {
 #endif
 }
 
+// The same terms with single precision arithmetic only (engine/README.md, "Terms in single precision"), for machines
+// that do more of it: a term is split as high * 2^23 + low. `scaled` is value * 2^-E, so that |weight * scaled| < 1.
+// What is added up are bit patterns, modulo 2^32; SplitSum takes the rounders' share out again.
+struct SplitSums {
+  uint32_t high = 0;
+  uint32_t low = 0;
+};
+inline constexpr float kHighRounder = 384.0F;              // 1.5 * 2^23 * 2^-15: rounds to multiples of 2^-15
+inline constexpr float kLowRounder = 1.5F * 0x1p-15F;      // 1.5 * 2^23 * 2^-38: rounds to multiples of 2^-38
+inline constexpr uint32_t kHighRounderBits = 0x43C00000u;  // of kHighRounder
+inline constexpr uint32_t kLowRounderBits = 0x38400000u;   // of kLowRounder
+// A low part is at most 2^22, so this many of them stay within 32 bits.
+inline constexpr uint32_t kMaxSplitTerms = 511;
+
+// Whether terms may be split: 2^-E and scaled values then stay within float's range.
+WIDELANE_INLINE bool MaySplit(double max_weight) {
+  return max_weight == 0 || (max_weight >= 0x1p-60 && max_weight <= 0x1p60);
+}
+
+// The two factors, both powers of two, whose product is 2^-E: one alone may be outside float's range.
+struct SplitScale {
+  float first;
+  float second;
+};
+
+WIDELANE_INLINE SplitScale SplitScaleFor(const Grid& grid) {
+  const int exponent = static_cast<int>(BitsOf(grid.inverse_step) >> 52) - 1023 - kTermBits;  // -E
+  const int half = exponent >> 1;
+  return {static_cast<float>(PowerOfTwo(half)), static_cast<float>(PowerOfTwo(exponent - half))};
+}
+
+// value * 2^-E, exact unless it is so small that its product with any weight rounds to 0.
+WIDELANE_INLINE float SplitValue(float value, const SplitScale& scale) { return value * scale.first * scale.second; }
+
+WIDELANE_INLINE void AddSplitTerm(float weight, float scaled, SplitSums& sums) {
+  const float high = FmaFloat(weight, scaled, kHighRounder);
+  const float rest = kLowRounder - (high - kHighRounder);  // both differences are exact
+  const float low = FmaFloat(weight, scaled, rest);        // kLowRounder + what `high` left
+  sums.high += FloatBitsOf(high);
+  sums.low += FloatBitsOf(low);
+}
+
+// The sum in steps of `count` terms, at most kMaxSplitTerms.
+WIDELANE_INLINE int64_t SplitSum(const SplitSums& sums, uint32_t count) {
+  const int32_t high = static_cast<int32_t>(sums.high - count * kHighRounderBits);
+  const int32_t low = static_cast<int32_t>(sums.low - count * kLowRounderBits);
+  return static_cast<int64_t>(high) * (int64_t{1} << 23) + low;
+}
+
 // bias + scale * sum. step * scale is exact (a power of two times a float), the sum is rounded to double once, the rest
 // once.
 WIDELANE_INLINE double RawSum(int64_t steps, double step, double scale, double bias) {
   return Fma(static_cast<double>(steps), step * scale, bias);
 }
 
-// exp(x) for finite x, within 1 ulp or so: x = k ln2 + r (Cody and Waite), Taylor to r^13, error below 2^-57 for |r| <=
-// ln2 / 2. 0 where the true value is below the least subnormal, infinity above the largest double.
-WIDELANE_INLINE double Exp(double x) {
-  if (x < -746.0) return 0.0;
-  if (x > 710.0) return FromBits(0x7FF0000000000000);
+// exp(x) for x from kLeastExp to kLargestExp, within 1 ulp or so: x = k ln2 + r (Cody and Waite), Taylor to r^13, error
+// below 2^-57 for |r| <= ln2 / 2. Without a branch, so that loops over it can be vectorised.
+inline constexpr double kLeastExp = -746.0;
+inline constexpr double kLargestExp = 710.0;
+WIDELANE_INLINE double ExpWithin(double x) {
   const double shifted = Fma(x, 1.4426950408889634074, kRounder);
   const int k = static_cast<int>(BitsOf(shifted) - BitsOf(kRounder));
   const double n = shifted - kRounder;
@@ -118,6 +183,13 @@ WIDELANE_INLINE double Exp(double x) {
   p = Fma(p, r, 1.0);
   const int half = k >> 1;  // two factors, since 2^k itself may not be a normal double
   return p * PowerOfTwo(half) * PowerOfTwo(k - half);
+}
+
+// exp(x) for finite x: 0 where the true value is below the least subnormal, infinity above the largest double.
+WIDELANE_INLINE double Exp(double x) {
+  if (x < kLeastExp) return 0.0;
+  if (x > kLargestExp) return FromBits(0x7FF0000000000000);
+  return ExpWithin(x);
 }
 
 WIDELANE_INLINE double Sigmoid(double x) {

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "numeric.h"
+#include "select_best.h"
+#include "widelane/engine/route.h"
 
 namespace widelane {
 
@@ -46,6 +48,11 @@ absl::Status CheckHasProbabilities(const Model& model) {
 }
 
 void TopK(const double* raw, uint32_t outputs, uint32_t k, uint32_t* scratch, uint32_t* out) {
+  if (k == 0) return;
+  if (k <= kMaxBest) {
+    double best_raw[kMaxBest];
+    return SelectBest(raw, outputs, k, out, best_raw);
+  }
   std::iota(scratch, scratch + outputs, 0U);
   const auto better = [raw](uint32_t a, uint32_t b) { return raw[a] != raw[b] ? raw[a] > raw[b] : a < b; };
   std::partial_sort(scratch, scratch + k, scratch + outputs, better);

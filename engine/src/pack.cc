@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "copy_elements.h"
 #include "elements.h"
 #include "pack_target.h"
 #include "widelane/engine/errors.h"
@@ -11,8 +12,9 @@ namespace widelane {
 
 namespace {
 
-// Doubles from here on round to a float beyond the largest: half a unit above it.
-constexpr double kBeyondFloat = 0x1.ffffffp127;
+// Rows are copied together until they have this many entries: long loops, and still in the first cache when the values
+// or the rows are looked at once more.
+constexpr uint64_t kBlockEntries = 4096;
 
 absl::Status IndexError(const CsrView& csr, uint64_t entry, uint64_t row, uint64_t position, const Model& model) {
   return FieldError(
@@ -30,59 +32,6 @@ absl::Status ValueError(uint64_t entry, uint64_t row, uint64_t position, double 
                     absl::StrCat("row ", row, ", position ", position, ": ", value, " ", problem));
 }
 
-// Copies one row's indices, out-of-model ones to the zero feature, and counts those. Branch-free, so that it can be
-// vectorised.
-template <typename In, typename Out>
-uint64_t CopyIndices(const std::byte* data, uint64_t begin, uint64_t count, uint64_t features, Out* out) {
-  uint64_t unknown = 0;
-  const Out zero_feature = static_cast<Out>(features);
-  for (uint64_t i = 0; i < count; ++i) {
-    // Negative indices become huge.
-    const uint64_t index = static_cast<uint64_t>(static_cast<int64_t>(LoadAt<In>(data, begin + i)));
-    const bool known = index < features;
-    unknown += static_cast<uint64_t>(!known);
-    out[i] = known ? static_cast<Out>(index) : zero_feature;
-  }
-  return unknown;
-}
-
-// Copies one row's values; returns whether all are finite floats.
-template <typename In>
-bool CopyValues(const std::byte* data, uint64_t begin, uint64_t count, float* out) {
-  int bad = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    const double value = ToDouble(LoadAt<In>(data, begin + i));
-    bad |= static_cast<int>(!(std::fabs(value) < kBeyondFloat));
-    out[i] = static_cast<float>(value);
-  }
-  return bad == 0;
-}
-
-template <typename Out>
-uint64_t CopyIndices(const TypedArray& in, uint64_t begin, uint64_t count, uint64_t features, Out* out) {
-  switch (in.type) {
-    case ElementType::kU16:
-      return CopyIndices<uint16_t>(in.data, begin, count, features, out);
-    case ElementType::kU32:
-      return CopyIndices<uint32_t>(in.data, begin, count, features, out);
-    case ElementType::kI32:
-      return CopyIndices<int32_t>(in.data, begin, count, features, out);
-    default:
-      return CopyIndices<int64_t>(in.data, begin, count, features, out);
-  }
-}
-
-bool CopyValues(const TypedArray& in, uint64_t begin, uint64_t count, float* out) {
-  switch (in.type) {
-    case ElementType::kF16:
-      return CopyValues<Half>(in.data, begin, count, out);
-    case ElementType::kF32:
-      return CopyValues<float>(in.data, begin, count, out);
-    default:
-      return CopyValues<double>(in.data, begin, count, out);
-  }
-}
-
 double ValueAt(const TypedArray& in, uint64_t i) {
   switch (in.type) {
     case ElementType::kF16:
@@ -94,99 +43,149 @@ double ValueAt(const TypedArray& in, uint64_t i) {
   }
 }
 
-template <typename In>
-bool AllOnesAs(const TypedArray& values) {
-  for (size_t i = 0; i < values.count; ++i) {
-    if (ToDouble(LoadAt<In>(values.data, i)) != 1.0) return false;
-  }
-  return true;
-}
+bool IsFiniteFloat(double value) { return std::isfinite(static_cast<float>(value)); }
+
+float FloatOf(float value) { return value; }
+float FloatOf(uint16_t half) { return numeric::FromFloat16(half); }
 
 // Packs the rows of one segment, for one width of the packed indices.
-template <typename Out>
+template <typename Index>
 class Packer {
  public:
-  Packer(const CsrView& csr, const PackTarget& target, Out* indices) : csr_(csr), target_(target), indices_(indices) {}
+  Packer(const CsrView& csr, PackTarget& target, Index* indices) : csr_(csr), target_(target), indices_(indices) {}
 
-  absl::StatusOr<uint64_t> Rows(RowCursor& cursor, const Segment& segment) {
-    for (uint32_t r = 0; r < segment.rows; ++r, cursor.Next()) {
-      target_.row_begin[r] = segment.first_entry + static_cast<uint32_t>(packed_);
-      if (absl::Status status = Row(r, cursor); !status.ok()) return status;
-      packed_ += cursor.length();
+  absl::StatusOr<uint64_t> Rows(RowCursor& cursor) {
+    for (uint32_t row = 0; row < target_.segment.rows;) {
+      const Block block = WriteRows(row, cursor);
+      if (absl::Status status = Copy(block); !status.ok()) return status;
+      row += block.rows;
+      packed_ += block.entries;
     }
+    target_.FinishRows();
     return ignored_;
   }
 
  private:
-  absl::Status Row(uint32_t r, const RowCursor& cursor) {
-    const uint64_t begin = cursor.begin();
-    const uint64_t count = cursor.length();
-    Out* const indices = indices_ + packed_;
-    const uint64_t unknown = CopyIndices(csr_.indices, begin, count, target_.model.features(), indices);
-    if (unknown != 0) {
-      if (target_.model.unknown_features() == UnknownFeatures::kRefuse) return FirstUnknown(cursor, count);
-      // No model of any size has a negative one; it is a caller's slip, not a feature that is new.
-      if (absl::Status status = RefuseNegative(cursor, count); !status.ok()) return status;
-    }
-    ignored_ += unknown;
-    if (target_.values == nullptr) return absl::OkStatus();
+  // Some rows of the segment, which begin at `start` in the view and at packed_ in the segment.
+  struct Block {
+    RowCursor start;
+    uint32_t first_row;
+    uint32_t rows;
+    uint64_t entries;
+  };
 
-    float* const values = target_.values + packed_;
-    if (!csr_.values.has_value()) {
-      std::fill_n(values, count, 1.0F);
-    } else if (!CopyValues(*csr_.values, begin, count, values)) {
-      return FirstBadValue(cursor, count);
+  Block WriteRows(uint32_t first_row, RowCursor& cursor) {
+    Block block{cursor, first_row, 0, 0};
+    while (first_row + block.rows < target_.segment.rows && block.entries < kBlockEntries) {
+      const uint64_t length = cursor.length();
+      target_.WriteRow(first_row + block.rows, static_cast<uint32_t>(packed_ + block.entries),
+                       static_cast<uint32_t>(length));
+      block.entries += length;
+      ++block.rows;
+      cursor.Next();
     }
-    if (unknown != 0) ClearUnknown(indices, values, count);
-    float max = 0;
-    for (uint64_t i = 0; i < count; ++i) max = std::max(max, std::fabs(values[i]));
-    target_.row_max[r] = max;
+    return block;
+  }
+
+  absl::Status Copy(const Block& block) {
+    Index* const indices = indices_ + packed_;
+    const uint64_t unknown =
+        CopyIndices(csr_.indices, block.start.begin(), block.entries, target_.model.features(), indices);
+    if (unknown != 0) {
+      if (absl::Status status = FirstRefused(block); !status.ok()) return status;
+      ignored_ += unknown;
+    }
+    if (target_.values16 != nullptr) return CopyBlockValues(block, unknown != 0, target_.values16 + packed_);
+    if (target_.values32 != nullptr) return CopyBlockValues(block, unknown != 0, target_.values32 + packed_);
+    return absl::OkStatus();
+  }
+
+  template <typename Value>
+  absl::Status CopyBlockValues(const Block& block, bool has_unknown, Value* values) {
+    if (!csr_.values.has_value()) {
+      constexpr auto kOne = sizeof(Value) == sizeof(uint16_t) ? static_cast<Value>(0x3C00) : static_cast<Value>(1);
+      std::fill_n(values, block.entries, kOne);
+    } else if (!CopyValues(*csr_.values, block.start.begin(), block.entries, values)) {
+      absl::Status status = FirstRefused(block);
+      return status.ok() ? absl::InternalError("values: wider than the batch's kind") : status;
+    }
+    if (has_unknown) ClearUnknown(indices_ + packed_, values, block.entries);
+    RowCursor cursor = block.start;
+    const Value* at = values;
+    for (uint32_t r = 0; r < block.rows; ++r, cursor.Next()) {
+      float max = 0;
+      for (uint64_t i = 0; i < cursor.length(); ++i) max = std::max(max, std::fabs(FloatOf(at[i])));
+      target_.row_max[block.first_row + r] = max;
+      at += cursor.length();
+    }
     return absl::OkStatus();
   }
 
   // What an ignored entry brought must not move the row's grid.
-  void ClearUnknown(const Out* indices, float* values, uint64_t count) {
-    const Out zero_feature = static_cast<Out>(target_.model.zero_feature());
-    for (uint64_t i = 0; i < count; ++i) values[i] = indices[i] == zero_feature ? 0.0F : values[i];
+  template <typename Value>
+  void ClearUnknown(const Index* indices, Value* values, uint64_t count) {
+    const Index zero_feature = static_cast<Index>(target_.model.zero_feature());
+    for (uint64_t i = 0; i < count; ++i) values[i] = indices[i] == zero_feature ? Value{0} : values[i];
   }
 
-  absl::Status FirstUnknown(const RowCursor& cursor, uint64_t count) const {
-    uint64_t i = 0;
-    while (i + 1 < count && IntegerAt(csr_.indices, cursor.begin() + i) < target_.model.features()) ++i;
-    return IndexError(csr_, cursor.begin() + i, cursor.row(), i, target_.model);
-  }
-
-  absl::Status RefuseNegative(const RowCursor& cursor, uint64_t count) const {
-    for (uint64_t i = 0; i < count; ++i) {
-      const auto index = static_cast<int64_t>(IntegerAt(csr_.indices, cursor.begin() + i));
-      if (index < 0) return IndexError(csr_, cursor.begin() + i, cursor.row(), i, target_.model);
+  // The first entry of a block that is to be refused, row by row, indices before values; OK when there is none.
+  absl::Status FirstRefused(const Block& block) const {
+    RowCursor cursor = block.start;
+    for (uint32_t r = 0; r < block.rows; ++r, cursor.Next()) {
+      for (uint64_t i = 0; i < cursor.length(); ++i) {
+        if (Refuses(IntegerAt(csr_.indices, cursor.begin() + i))) {
+          return IndexError(csr_, cursor.begin() + i, cursor.row(), i, target_.model);
+        }
+      }
+      if (target_.row_max == nullptr || !csr_.values.has_value()) continue;
+      for (uint64_t i = 0; i < cursor.length(); ++i) {
+        const double value = ValueAt(*csr_.values, cursor.begin() + i);
+        if (!IsFiniteFloat(value)) return ValueError(cursor.begin() + i, cursor.row(), i, value);
+      }
     }
     return absl::OkStatus();
   }
 
-  absl::Status FirstBadValue(const RowCursor& cursor, uint64_t count) const {
-    uint64_t i = 0;
-    while (i + 1 < count && std::fabs(ValueAt(*csr_.values, cursor.begin() + i)) < kBeyondFloat) ++i;
-    return ValueError(cursor.begin() + i, cursor.row(), i, ValueAt(*csr_.values, cursor.begin() + i));
+  // No model of any size has a negative feature; it is a caller's slip, not a feature that is new.
+  bool Refuses(uint64_t feature) const {
+    if (feature < target_.model.features()) return false;
+    return target_.model.unknown_features() == UnknownFeatures::kRefuse || static_cast<int64_t>(feature) < 0;
   }
 
   const CsrView& csr_;
-  const PackTarget& target_;
-  Out* const indices_;
+  PackTarget& target_;
+  Index* const indices_;
   uint64_t packed_ = 0;
   uint64_t ignored_ = 0;
 };
 
+template <typename In>
+Values NarrowestOf(const TypedArray& values) {
+  size_t i = 0;
+  while (i < values.count && ToDouble(LoadAt<In>(values.data, i)) == 1.0) ++i;
+  if (i == values.count) return Values::kOnes;
+  if (values.type == ElementType::kF16) return Values::kFloat16;
+  // In blocks, so that the first value that does not fit ends it and the loops stay simple.
+  uint16_t halves[256];
+  while (i < values.count) {
+    const size_t count = std::min<size_t>(values.count - i, std::size(halves));
+    if (!CopyValues(values, i, count, halves)) return Values::kFloat32;
+    i += count;
+  }
+  return Values::kFloat16;
+}
+
 }  // namespace
 
-bool AllOnes(const TypedArray& values) {
-  switch (values.type) {
+Values NarrowestValues(const std::optional<TypedArray>& values) {
+  if (!values.has_value()) return Values::kOnes;
+  switch (values->type) {
     case ElementType::kF16:
-      return AllOnesAs<Half>(values);
+      return NarrowestOf<Half>(*values);
     case ElementType::kF32:
-      return AllOnesAs<float>(values);
+      return NarrowestOf<float>(*values);
     default:
-      return AllOnesAs<double>(values);
+      return NarrowestOf<double>(*values);
   }
 }
 
@@ -204,14 +203,14 @@ CsrShape RowsThatFit(RowCursor cursor, uint64_t rows_left, const CsrShape& room)
 }
 
 absl::StatusOr<uint64_t> PackRows(const CsrView& csr, RowCursor& cursor, Slab& slab, const Segment& segment) {
-  const PackTarget target(slab, segment);
+  PackTarget target(slab, segment);
   if (csr.features.has_value() && *csr.features != target.model.features()) {
     slab.Void(segment);
     return FieldError("features", absl::StrCat("is ", *csr.features, ", the model has ", target.model.features()));
   }
   absl::StatusOr<uint64_t> ignored = target.indices16 != nullptr
-                                         ? Packer<uint16_t>(csr, target, target.indices16).Rows(cursor, segment)
-                                         : Packer<uint32_t>(csr, target, target.indices32).Rows(cursor, segment);
+                                         ? Packer<uint16_t>(csr, target, target.indices16).Rows(cursor)
+                                         : Packer<uint32_t>(csr, target, target.indices32).Rows(cursor);
   if (!ignored.ok()) slab.Void(segment);
   return ignored;
 }

@@ -1,6 +1,7 @@
 #include "widelane/engine/slab.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "pack_target.h"
@@ -27,13 +28,18 @@ class Layout {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Slab>> Slab::Create(const SlabOptions& options, HostMemory& memory) {
+  const size_t rows = options.rows;
+  const size_t entries = options.entries;
   Layout layout;
-  const size_t row_begin = layout.Add((size_t{options.rows} + 1) * sizeof(uint32_t));
-  const size_t row_max = layout.Add(size_t{options.rows} * sizeof(float));
-  const size_t indices = layout.Add(size_t{options.entries} * sizeof(uint32_t));
-  const size_t values = layout.Add(size_t{options.entries} * sizeof(float));
-  const size_t scores = layout.Add(size_t{options.results} * sizeof(float));
+  const size_t row_begin = layout.Add((rows + 1) * sizeof(uint32_t));
+  const size_t group_begin = layout.Add((rows / kGroupRows + 1) * sizeof(uint32_t));
+  const size_t lengths8 = layout.Add(rows * sizeof(uint8_t));
+  const size_t lengths16 = layout.Add(rows * sizeof(uint16_t));
+  const size_t row_max = layout.Add(rows * sizeof(float));
+  const size_t indices = layout.Add(entries * sizeof(uint32_t));
+  const size_t values = layout.Add(entries * sizeof(float));
   const size_t raw = layout.Add(size_t{options.results} * sizeof(double));
+  const size_t scores = layout.Add(size_t{options.results} * sizeof(float));
 
   auto slab = std::unique_ptr<Slab>(new Slab(options, memory));
   slab->block_ = memory.Allocate(layout.size());
@@ -42,11 +48,14 @@ absl::StatusOr<std::unique_ptr<Slab>> Slab::Create(const SlabOptions& options, H
   }
   slab->block_bytes_ = layout.size();
   slab->row_begin_ = reinterpret_cast<uint32_t*>(slab->block_ + row_begin);
+  slab->group_begin_ = reinterpret_cast<uint32_t*>(slab->block_ + group_begin);
+  slab->lengths8_ = reinterpret_cast<uint8_t*>(slab->block_ + lengths8);
+  slab->lengths16_ = reinterpret_cast<uint16_t*>(slab->block_ + lengths16);
   slab->row_max_ = reinterpret_cast<float*>(slab->block_ + row_max);
   slab->indices_ = slab->block_ + indices;
-  slab->values_ = reinterpret_cast<float*>(slab->block_ + values);
-  slab->scores_ = reinterpret_cast<float*>(slab->block_ + scores);
+  slab->values_ = slab->block_ + values;
   slab->raw_ = reinterpret_cast<double*>(slab->block_ + raw);
+  slab->scores_ = reinterpret_cast<float*>(slab->block_ + scores);
   return slab;
 }
 
@@ -54,17 +63,19 @@ Slab::~Slab() {
   if (block_ != nullptr) memory_.Free(block_, block_bytes_);
 }
 
-void Slab::Open(std::shared_ptr<const LoadedModel> model, bool has_values) {
+void Slab::Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind) {
   model_ = std::move(model);
-  max_rows_ = std::min(options_.rows, options_.results / model_->model().outputs());
+  kind_ = kind;
+  max_rows_ = std::min(options_.rows, options_.results / (kind.best > 0 ? kind.best : model_->model().outputs()));
   rows_ = 0;
   entries_ = 0;
   wants_ = 0;
-  has_values_ = has_values;
+  longest_row_.store(0, std::memory_order_relaxed);
   view_ = {};
   status = absl::OkStatus();
   stages = {};
   device = -1;
+  route = Route::kAuto;
 }
 
 CsrShape Slab::Room() const { return {max_rows_ - rows_, options_.entries - entries_}; }
@@ -79,36 +90,51 @@ std::optional<Segment> Slab::Claim(uint64_t rows, uint64_t entries, uint8_t want
 }
 
 void Slab::Void(const Segment& segment) {
+  PackTarget target(*this, segment);
   // Entries of the zero feature, shared out evenly: one row with all of them would take long to score.
-  for (uint32_t r = 0; r < segment.rows; ++r) {
-    row_begin_[segment.first_row + r] =
-        segment.first_entry + static_cast<uint32_t>(uint64_t{segment.entries} * r / segment.rows);
-  }
-  if (model_->model().narrow_indices()) {
-    std::fill_n(reinterpret_cast<uint16_t*>(indices_) + segment.first_entry, segment.entries,
-                static_cast<uint16_t>(model_->model().zero_feature()));
+  const auto begin = [&segment](uint32_t r) {
+    return static_cast<uint32_t>(uint64_t{segment.entries} * r / segment.rows);
+  };
+  for (uint32_t r = 0; r < segment.rows; ++r) target.WriteRow(r, begin(r), begin(r + 1) - begin(r));
+  target.FinishRows();
+  const uint32_t zero_feature = target.model.zero_feature();
+  if (target.indices16 != nullptr) {
+    std::fill_n(target.indices16, segment.entries, static_cast<uint16_t>(zero_feature));
   } else {
-    std::fill_n(reinterpret_cast<uint32_t*>(indices_) + segment.first_entry, segment.entries,
-                model_->model().zero_feature());
+    std::fill_n(target.indices32, segment.entries, zero_feature);
   }
-  if (has_values_) {
-    std::fill_n(values_ + segment.first_entry, segment.entries, 0.0F);
-    std::fill_n(row_max_ + segment.first_row, segment.rows, 0.0F);
-  }
+  if (target.values16 != nullptr) std::fill_n(target.values16, segment.entries, uint16_t{0});
+  if (target.values32 != nullptr) std::fill_n(target.values32, segment.entries, 0.0F);
+  if (target.row_max != nullptr) std::fill_n(target.row_max, segment.rows, 0.0F);
 }
 
 void Slab::Seal() {
   row_begin_[rows_] = entries_;
+  view_ = {};
   view_.rows = rows_;
   view_.entries = entries_;
+  view_.longest_row = longest_row_.load(std::memory_order_relaxed);
   view_.row_begin = row_begin_;
+  view_.group_begin = group_begin_;
+  if (view_.longest_row <= UINT8_MAX) {
+    view_.lengths8 = lengths8_;
+  } else if (view_.longest_row <= UINT16_MAX) {
+    view_.lengths16 = lengths16_;
+  }
   if (model_->model().narrow_indices()) {
     view_.indices16 = reinterpret_cast<const uint16_t*>(indices_);
   } else {
     view_.indices32 = reinterpret_cast<const uint32_t*>(indices_);
   }
-  view_.values = has_values_ ? values_ : nullptr;
-  view_.row_max = has_values_ ? row_max_ : nullptr;
+  if (kind_.values == Values::kFloat16) view_.values16 = reinterpret_cast<const uint16_t*>(values_);
+  if (kind_.values == Values::kFloat32) view_.values32 = reinterpret_cast<const float*>(values_);
+  if (kind_.values != Values::kOnes) view_.row_max = row_max_;
+  if (kind_.best > 0) {
+    view_.best = kind_.best;
+    view_.best_outputs = reinterpret_cast<uint32_t*>(raw_);  // there are no raw sums
+    view_.best_scores = scores_;
+    return;
+  }
   view_.scores = (wants_ & kWantScores) != 0 ? scores_ : nullptr;
   view_.raw = (wants_ & kWantRaw) != 0 ? raw_ : nullptr;
 }
@@ -121,15 +147,45 @@ const double* Slab::raw(uint32_t row) const {
   return view_.raw == nullptr ? nullptr : view_.raw + size_t{row} * model_->model().outputs();
 }
 
-PackTarget::PackTarget(Slab& slab, const Segment& segment)
-    : row_begin(slab.row_begin_ + segment.first_row),
-      row_max(slab.has_values_ ? slab.row_max_ + segment.first_row : nullptr),
-      values(slab.has_values_ ? slab.values_ + segment.first_entry : nullptr),
-      model(slab.model_->model()) {
+const uint32_t* Slab::best_outputs(uint32_t row) const {
+  return view_.best_outputs == nullptr ? nullptr : view_.best_outputs + size_t{row} * view_.best;
+}
+
+const float* Slab::best_scores(uint32_t row) const {
+  return view_.best_scores == nullptr ? nullptr : view_.best_scores + size_t{row} * view_.best;
+}
+
+void Slab::SpoilResults() {
+  const size_t per_row = view_.best > 0 ? view_.best : model_->model().outputs();
+  std::memset(raw_, 0xFF, rows_ * per_row * sizeof(double));
+  std::memset(scores_, 0xFF, rows_ * per_row * sizeof(float));
+}
+
+PackTarget::PackTarget(Slab& slab, const Segment& of)
+    : segment(of),
+      model(slab.model_->model()),
+      row_begin_(slab.row_begin_),
+      group_begin_(slab.group_begin_),
+      lengths8_(slab.lengths8_),
+      lengths16_(slab.lengths16_),
+      slab_longest_(slab.longest_row_) {
   if (model.narrow_indices()) {
     indices16 = reinterpret_cast<uint16_t*>(slab.indices_) + segment.first_entry;
   } else {
     indices32 = reinterpret_cast<uint32_t*>(slab.indices_) + segment.first_entry;
+  }
+  if (slab.kind_.values == Values::kOnes) return;
+  row_max = slab.row_max_ + segment.first_row;
+  if (slab.kind_.values == Values::kFloat16) {
+    values16 = reinterpret_cast<uint16_t*>(slab.values_) + segment.first_entry;
+  } else {
+    values32 = reinterpret_cast<float*>(slab.values_) + segment.first_entry;
+  }
+}
+
+void PackTarget::FinishRows() {
+  uint32_t longest = slab_longest_.load(std::memory_order_relaxed);
+  while (longest < longest_ && !slab_longest_.compare_exchange_weak(longest, longest_, std::memory_order_relaxed)) {
   }
 }
 

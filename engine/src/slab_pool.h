@@ -3,6 +3,8 @@
 #ifndef WIDELANE_ENGINE_SRC_SLAB_POOL_H_
 #define WIDELANE_ENGINE_SRC_SLAB_POOL_H_
 
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -33,15 +35,26 @@ class SlabPool {
     return slab;
   }
 
+  // Waits for a slab, `patience` at most; null then.
+  SlabHandle WaitAndTake(std::chrono::milliseconds patience) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!returned_.wait_for(lock, patience, [this] { return !free_.empty(); })) return {nullptr, ReturnSlab{this}};
+    SlabHandle slab(free_.back(), ReturnSlab{this});
+    free_.pop_back();
+    return slab;
+  }
+
   void Return(Slab* slab) {
     slab->Close();
     const std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(slab);  // within the capacity that Fill left
+    returned_.notify_one();
   }
 
  private:
   std::vector<std::unique_ptr<Slab>> slabs_;
   std::mutex mutex_;
+  std::condition_variable returned_;
   std::vector<Slab*> free_;
 };
 

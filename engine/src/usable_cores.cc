@@ -74,6 +74,8 @@ std::optional<double> QuotaFromCfs(const std::string& quota, const std::string& 
   return quota_us / period_us;
 }
 
+bool HasCpuQuota() { return GroupQuota().has_value(); }
+
 size_t UsableCores() {
   const size_t cores = AffinityCores();
   const std::optional<double> quota = GroupQuota();

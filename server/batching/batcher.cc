@@ -200,7 +200,7 @@ void Batcher::Deliver(const TaskBatch& batch, const Slab& slab) {
 
 TaskBatch* Batcher::FindOpen(const ScoreTask& task) {
   for (TaskBatch* batch : open_) {
-    if (batch->slab->model() == task.work_.model && batch->slab->has_values() == task.work_.has_values) return batch;
+    if (batch->slab->model() == task.work_.model && batch->slab->kind() == task.work_.kind) return batch;
   }
   return nullptr;
 }
@@ -214,7 +214,7 @@ TaskBatch* Batcher::Open(const ScoreTask& task) {
   }
   TaskBatch* batch = free_.back();
   free_.pop_back();
-  slab->Open(task.work_.model, task.work_.has_values);
+  slab->Open(task.work_.model, task.work_.kind);
   batch->slab = std::move(slab);
   open_.push_back(batch);
   ++in_use_;
@@ -243,10 +243,10 @@ void Batcher::GetInLine(ScoreTask& task) {
   if (task.ticket_ == 0) task.ticket_ = ++last_ticket_;
   const ScoreTask::Work& work = task.work_;
   const auto line = std::find_if(lines_.begin(), lines_.end(), [&work](const Line& candidate) {
-    return candidate.model == work.model.get() && candidate.has_values == work.has_values;
+    return candidate.model == work.model.get() && candidate.kind == work.kind;
   });
   if (line == lines_.end()) {
-    lines_.push_back({work.model.get(), work.has_values, {&task}});
+    lines_.push_back({work.model.get(), work.kind, {&task}});
     return;
   }
   line->tasks.insert(std::upper_bound(line->tasks.begin(), line->tasks.end(), &task,

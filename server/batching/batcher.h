@@ -1,9 +1,9 @@
 // Gathers requests of many callers into batches.
 //
-// There is at most one open batch for each model, with and without values. A thread claims room under a short lock and
-// packs outside it. A batch leaves when a device is idle, when the next rows do not fit, or when a device becomes free.
-// A request that is larger than a batch is cut by rows. When no slab is free a request waits in line without a thread;
-// a slab that comes back goes to whoever has waited longest. README.md has the picture.
+// There is at most one open batch for each model and kind. A thread claims room under a short lock and packs outside
+// it. A batch leaves when a device is idle, when the next rows do not fit, or when a device becomes free. A request
+// that is larger than a batch is cut by rows. When no slab is free a request waits in line without a thread; a slab
+// that comes back goes to whoever has waited longest. README.md has the picture.
 
 #ifndef WIDELANE_SERVER_BATCHING_BATCHER_H_
 #define WIDELANE_SERVER_BATCHING_BATCHER_H_
@@ -53,7 +53,7 @@ class Batcher {
   // Tasks that may share batches and wait for a slab, in order. There is no open batch for them.
   struct Line {
     const LoadedModel* model;
-    bool has_values;
+    BatchKind kind;
     std::deque<ScoreTask*> tasks;  // never empty
   };
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "widelane/engine/csr.h"
 #include "widelane/engine/engine.h"
+#include "widelane/engine/route.h"
 #include "widelane/engine/slab.h"
 #include "widelane/engine/stages.h"
 
@@ -49,8 +50,8 @@ class ScoreTask {
     CsrView csr;
     CsrShape shape;
     std::shared_ptr<const LoadedModel> model;
-    bool has_values = false;
-    uint8_t wants = kWantScores;
+    BatchKind kind;
+    uint8_t wants = kWantScores;  // of a kind that gives all outputs
     std::chrono::steady_clock::time_point received;
   };
   Work work_;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -9,12 +10,15 @@
 #include "absl/strings/str_join.h"
 #include "server/config/address.h"
 #include "server/models/repository.h"
+#include "widelane/engine/route.h"
 
 namespace widelane {
 
 namespace {
 
 constexpr uint64_t kMostMessageBytes = (uint64_t{1} << 31) - (1 << 20);  // protobuf's own limit, less what gRPC adds
+
+constexpr char kAutomatic[] = "auto";
 
 // A whole number somewhere in the config.
 template <typename Get>
@@ -119,6 +123,45 @@ Option Devices() {
   return option;
 }
 
+Option RouteOption() {
+  Option option{"route",
+                "Where batches go: auto (where they will be done first, by measured costs), inline, pool, mapped, "
+                "copied or all_gpus",
+                false, nullptr, nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    const auto route = ParseRoute(value);
+    if (!route.ok()) return absl::StrCat("must be one of ", absl::StrJoin(kRouteNames, ", "));
+    config.engine.route = *route;
+    return "";
+  };
+  option.show = [](const ServerConfig& config) { return kRouteNames[static_cast<size_t>(config.engine.route)]; };
+  return option;
+}
+
+Option SpinMicroseconds() {
+  Option option{
+      "spin-microseconds",
+      "How long an idle scoring thread looks for work before it sleeps; auto: 50 with at least 4 cores and no CPU "
+      "quota, else 0",
+      false, nullptr, nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    size_t number = 0;
+    if (value == kAutomatic) {
+      config.engine.spin_microseconds.reset();
+    } else if (absl::SimpleAtoi(value, &number) && number <= EngineLimits::kMaxSpinMicroseconds) {
+      config.engine.spin_microseconds = number;
+    } else {
+      return absl::StrCat("must be ", kAutomatic, " or a whole number from 0 to ", EngineLimits::kMaxSpinMicroseconds);
+    }
+    return "";
+  };
+  option.show = [](const ServerConfig& config) -> std::string {
+    const std::optional<size_t>& spin = config.engine.spin_microseconds;
+    return spin.has_value() ? absl::StrCat(*spin) : kAutomatic;
+  };
+  return option;
+}
+
 Option Repository() {
   Option option{"model-repository", "Folder with DIR/MODEL/VERSION/model.safetensors", false, nullptr, nullptr};
   option.read = [](ServerConfig& config, const std::string& value) -> std::string {
@@ -154,6 +197,7 @@ std::vector<Option> MakeOptions() {
                                                      {"plain", InstructionSet::kPlain},
                                                      {"avx2", InstructionSet::kAvx2},
                                                      {"avx512", InstructionSet::kAvx512}};
+  static constexpr Choice<SumKernel> kKernels[] = {{"exact", SumKernel::kExact}, {"cusparse", SumKernel::kCusparse}};
   static const Choice<std::string> kLevels[] = {
       {"trace", "trace"}, {"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}};
   static const Choice<std::string> kFormats[] = {{"text", "text"}, {"json", "json"}};
@@ -208,12 +252,15 @@ std::vector<Option> MakeOptions() {
       OneOf(
           "instruction-set", "CPU kernels: best, plain, avx2 or avx512",
           [](C& c) -> InstructionSet& { return c.engine.instruction_set; }, kSets),
-      Number("inline-work", "Batches of less work (entries times outputs) are scored on the calling thread", 0, kMost64,
-             [](C& c) -> uint64_t& { return c.engine.inline_work; }),
-      Number("gpu-work", "With --devices auto, batches of less work go to the CPU", 0, kMost64,
-             [](C& c) -> uint64_t& { return c.engine.gpu_work; }),
-      Number("piece-work", "A batch is cut over GPUs into pieces of at least this work", 1, kMost64,
-             [](C& c) -> uint64_t& { return c.engine.piece_work; }),
+      RouteOption(),
+      OneOf(
+          "kernel", "What sums rows on GPUs: exact, or cusparse, for comparison only: its scores have other bits",
+          [](C& c) -> SumKernel& { return c.engine.kernel; }, kKernels),
+      Number("lane-bytes", "Memory of each stream of a GPU for entries; larger batches go through it in pieces",
+             EngineLimits::kMinLaneBytes, kMost64, [](C& c) -> size_t& { return c.engine.lane_bytes; }),
+      Number("gpu-memory-bytes", "Memory of each GPU that models may take; 0: all that is free, less a reserve", 0,
+             kMost64, [](C& c) -> uint64_t& { return c.engine.gpu_memory; }),
+      SpinMicroseconds(),
       Milliseconds("drain-delay-ms", "At a stop, NOT_SERVING is shown this long before the port closes",
                    [](C& c) -> std::chrono::milliseconds& { return c.drain.delay; }),
       Milliseconds("drain-timeout-ms", "At a stop, requests in flight get this long",

@@ -10,6 +10,7 @@
 #include "server/front/score_codec.h"
 #include "widelane/engine/errors.h"
 #include "widelane/engine/outputs.h"
+#include "widelane/engine/route.h"
 
 namespace widelane {
 
@@ -83,6 +84,16 @@ absl::Status CheckReplyShape(const ReplyShape& shape) {
   return absl::OkStatus();
 }
 
+uint32_t BestWanted(const ReplyShape& shape) {
+  constexpr uint8_t kOfTheBest = kReplyLabels | kReplyTopK;
+  constexpr std::array<uint32_t, 5> kSteps = {1, 4, 16, 64, kMaxBest};
+  const uint32_t outputs = shape.model->outputs();
+  if ((shape.outputs & ~kOfTheBest) != 0) return 0;
+  const uint32_t k = (shape.outputs & kReplyTopK) != 0 ? shape.top_k : 1;
+  if (k >= outputs || k > kMaxBest) return 0;
+  return std::min(*std::lower_bound(kSteps.begin(), kSteps.end(), k), outputs);
+}
+
 uint8_t EngineWants(const Model& model, uint8_t outputs) {
   uint8_t wants = 0;
   if ((outputs & (kReplyScores | kReplyTopK)) != 0) wants |= kWantScores;
@@ -153,6 +164,7 @@ void ReplyWriter::NoteNotFinite(uint64_t position) {
 
 void ReplyWriter::Add(const Slab& slab, const Segment& segment, uint64_t first_row) {
   if (segment.rows == 0) return;
+  if (slab.kind().best > 0) return AddBest(slab, segment, first_row);
   if (scores_ != nullptr) AddScores(slab, segment, first_row);
   if (raw_ != nullptr) {
     std::memcpy(raw_ + first_row * outputs_ * sizeof(double), slab.raw(segment.first_row),
@@ -202,6 +214,21 @@ void ReplyWriter::AddTopK(const Slab& slab, const Segment& segment, uint64_t fir
       const uint32_t output = top_outputs_[at + i];
       if (!std::isfinite(scores[output])) NoteNotFinite((first_row + row) * outputs_ + output);
       std::memcpy(top_scores_ + (at + i) * sizeof(float), scores + output, sizeof(float));
+    }
+  }
+}
+
+void ReplyWriter::AddBest(const Slab& slab, const Segment& segment, uint64_t first_row) {
+  for (uint32_t row = 0; row < segment.rows; ++row) {
+    const uint32_t* outputs = slab.best_outputs(segment.first_row + row);
+    if (!labels_.empty()) labels_[first_row + row] = outputs[0];
+    if (top_scores_ == nullptr) continue;
+    const size_t at = (first_row + row) * shape_.top_k;
+    const float* scores = slab.best_scores(segment.first_row + row);
+    std::copy_n(outputs, shape_.top_k, top_outputs_.data() + at);
+    std::memcpy(top_scores_ + at * sizeof(float), scores, shape_.top_k * sizeof(float));
+    for (uint32_t i = 0; i < shape_.top_k; ++i) {
+      if (!std::isfinite(scores[i])) NoteNotFinite((first_row + row) * outputs_ + outputs[i]);
     }
   }
 }

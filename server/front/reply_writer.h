@@ -29,7 +29,11 @@ struct ReplyShape {
 
 // FAILED_PRECONDITION for labels or probabilities the model does not have, INVALID_ARGUMENT for a top_k it cannot give.
 absl::Status CheckReplyShape(const ReplyShape& shape);
-// What the engine must compute for it (kWantScores, kWantRaw).
+// The kind of batch for a reply that shows no more of a row than its label and its best outputs: how many of these the
+// engine is to pick, rounded up so that different requests share batches. 0: the engine must give all outputs. `shape`
+// has been checked.
+uint32_t BestWanted(const ReplyShape& shape);
+// What the engine must compute of all outputs (kWantScores, kWantRaw).
 uint8_t EngineWants(const Model& model, uint8_t outputs);
 // Bytes the reply will have, a little more at most.
 uint64_t ReplyBytes(const ReplyShape& shape);
@@ -38,7 +42,8 @@ class ReplyWriter {
  public:
   // Makes room. `shape` has been checked, and its reply is below 2 GiB; model and version outlive the reply.
   void Start(const ReplyShape& shape);
-  // Writes the results of a segment whose first row is `first_row`. Different segments may be written at once.
+  // Writes the results of a segment whose first row is `first_row`, of a batch that has all outputs or as many of the
+  // best as BestWanted says. Different segments may be written at once.
   void Add(const Slab& slab, const Segment& segment, uint64_t first_row);
   // After all rows: OUT_OF_RANGE naming row and output if a score is not finite.
   absl::Status Check() const;
@@ -55,6 +60,7 @@ class ReplyWriter {
   void AddScores(const Slab& slab, const Segment& segment, uint64_t first_row);
   void AddProbabilities(const Slab& slab, const Segment& segment, uint64_t first_row);
   void AddTopK(const Slab& slab, const Segment& segment, uint64_t first_row);
+  void AddBest(const Slab& slab, const Segment& segment, uint64_t first_row);
   void NoteNotFinite(uint64_t position);
   size_t TailBytes(uint64_t ignored_features, size_t times_bytes) const;
   uint8_t* WriteTail(uint64_t ignored_features, const v1::StageTimes* times, size_t times_bytes, uint8_t* at) const;

@@ -151,8 +151,7 @@ absl::Status ScoreCall::ReadRequest() {
   work_.csr = request_.csr;
   work_.shape = *shape;
   work_.model = served_->loaded();
-  work_.has_values = request_.csr.values.has_value() && !AllOnes(*request_.csr.values);
-  work_.wants = EngineWants(model, request_.outputs);
+  work_.kind = {NarrowestValues(request_.csr.values), 0};
   return absl::OkStatus();
 }
 
@@ -160,6 +159,8 @@ absl::Status ScoreCall::PrepareReply() {
   const ReplyShape shape{&work_.model->model(), served_->version(), work_.shape.rows,
                          request_.outputs,      request_.top_k,     served_->longest_label()};
   if (absl::Status status = CheckReplyShape(shape); !status.ok()) return status;
+  work_.kind.best = BestWanted(shape);
+  work_.wants = EngineWants(*shape.model, shape.outputs);
   const uint64_t bytes = ReplyBytes(shape);
   const LimitsConfig& limits = context_.config.limits;
   if (bytes > limits.max_reply_bytes) {

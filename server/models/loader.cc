@@ -2,16 +2,18 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "server/models/cost_table.h"
 #include "widelane/engine/model_file.h"
 
 namespace widelane {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& path, Engine& engine) {
   auto model = ReadModelFile(path);
@@ -32,8 +34,11 @@ Loader::~Loader() {
 void Loader::Run() {
   for (const auto& model : registry_.models()) {
     if (stop_) return;
+    const Clock::time_point begin = Clock::now();
     LoadOne(*model);
-    metrics_.OnModelState(*model);
+    const std::chrono::nanoseconds time = Clock::now() - begin;
+    if (model->state() == ModelState::kAvailable) LogLoaded(*model, time);
+    metrics_.OnModelState(*model, engine_.devices(), time);
     state_.SetModelsAvailable(registry_.available());
   }
   if (stop_) return;
@@ -49,7 +54,6 @@ void Loader::Run() {
 }
 
 void Loader::LoadOne(ServedModel& served) {
-  const auto begin = std::chrono::steady_clock::now();
   const ModelFile& file = served.file();
   auto loaded = Load(file.path, engine_);
   if (!loaded.ok()) {
@@ -58,12 +62,18 @@ void Loader::LoadOne(ServedModel& served) {
     served.SetFailed(loaded.status());
     return;
   }
-  const Model& model = (*loaded)->model();
-  const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-  spdlog::info("model {} version {}: {} features, {} outputs, {}, {} weights, loaded in {} ms", file.name, file.version,
-               model.features(), model.outputs(), LinkName(model.link()), WeightTypeName(model.weight_type()),
-               time.count());
   served.SetAvailable(*std::move(loaded));
+}
+
+void Loader::LogLoaded(const ServedModel& served, std::chrono::nanoseconds time) const {
+  const LoadedModel& loaded = *served.loaded();
+  const Model& model = loaded.model();
+  const ModelFile& file = served.file();
+  spdlog::info("model {} version {}: {} features, {} outputs, {}, {} weights{}, loaded in {} ms", file.name,
+               file.version, model.features(), model.outputs(), LinkName(model.link()),
+               WeightTypeName(model.weight_type()), loaded.sharded() ? " cut over the GPUs" : "",
+               std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+  for (const std::string& line : CostTableLines(loaded.costs(), engine_.devices())) spdlog::info("{}", line);
 }
 
 }  // namespace widelane

@@ -4,6 +4,7 @@
 #define WIDELANE_SERVER_MODELS_LOADER_H_
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "server/models/registry.h"
@@ -24,6 +25,7 @@ class Loader {
  private:
   void Run();
   void LoadOne(ServedModel& model);
+  void LogLoaded(const ServedModel& model, std::chrono::nanoseconds time) const;
 
   Registry& registry_;
   Engine& engine_;

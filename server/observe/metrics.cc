@@ -10,6 +10,7 @@
 #include "prometheus/text_serializer.h"
 #include "server/front/limits.h"
 #include "server/front/status_mapping.h"
+#include "server/models/cost_table.h"
 #include "server/observe/build_info.h"
 #include "server/observe/process_metrics.h"
 
@@ -48,7 +49,10 @@ Metrics::Metrics()
                                  "Entries of features the model does not have, where it ignores them.")),
       device_info_(Gauges("widelane_device_info", "What a device label stands for; always 1.")),
       model_state_(Gauges("widelane_model_state", "1 for the state a model is in, 0 for the others.")),
-      model_info_(Gauges("widelane_model_info", "What an available model is; always 1.")) {
+      model_info_(Gauges("widelane_model_info", "What an available model is; always 1.")),
+      model_load_(Gauges("widelane_model_load_seconds", "Time it took to load a model, or to fail.")),
+      route_cost_(Gauges("widelane_route_cost_seconds",
+                         "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")) {
   auto& requests = Counters("widelane_requests_total", "Calls that ended, by method and status code.");
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
@@ -82,7 +86,9 @@ void Metrics::SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back)
         .Add({{"device", info.id}, {"index", absl::StrCat(info.index)}, {"name", info.name}, {"pci", info.pci_address}})
         .Set(1);
     DeviceMetrics& metrics = devices_.emplace_back();
-    metrics.batches = &batches_.Add({{"device", info.id}});
+    for (size_t route = 0; route < kRoutes; ++route) {
+      metrics.batches[route] = &batches_.Add({{"device", info.id}, {"route", kRouteNames[route]}});
+    }
     metrics.batch_rows = &batch_rows_.Add({{"device", info.id}});
     metrics.batch_entries = &batch_entries_.Add({{"device", info.id}});
     for (size_t stage = 0; stage < kStages; ++stage) {
@@ -105,7 +111,9 @@ ModelMetrics* Metrics::AddModel(const ModelFile& file) {
   return models_.back().get();
 }
 
-void Metrics::OnModelState(const ServedModel& served) {
+void Metrics::OnModelState(const ServedModel& served, const std::vector<DeviceInfo>& devices,
+                           std::chrono::nanoseconds time) {
+  model_load_.Add({{"model", served.file().name}, {"version", served.version()}}).Set(Seconds(time));
   for (size_t state = 0; state < served.metrics()->states.size(); ++state) {
     served.metrics()->states[state]->Set(state == static_cast<size_t>(served.state()) ? 1 : 0);
   }
@@ -119,6 +127,24 @@ void Metrics::OnModelState(const ServedModel& served) {
             {"features", absl::StrCat(model.features())},
             {"outputs", absl::StrCat(model.outputs())}})
       .Set(1);
+  for (const RouteCost& cost : served.loaded()->costs()) SetRouteCost(served, devices[cost.device], cost);
+}
+
+void Metrics::SetRouteCost(const ServedModel& served, const DeviceInfo& device, const RouteCost& of) {
+  const auto set = [&](const char* term, double ns) {
+    route_cost_
+        .Add({{"model", served.file().name},
+              {"version", served.version()},
+              {"device", device.id},
+              {"route", kRouteNames[static_cast<size_t>(of.route)]},
+              {"values", kValuesNames[static_cast<size_t>(of.kind.values)]},
+              {"results", ResultsName(of.kind)},
+              {"term", term}})
+        .Set(ns * 1e-9);
+  };
+  set("fixed", of.cost.fixed_ns);
+  set("row", of.cost.row_ns);
+  set("entry", of.cost.entry_ns);
 }
 
 void Metrics::SetReady(bool ready, size_t models_available) {
@@ -151,7 +177,7 @@ void Metrics::OnReplyStage(int device, std::chrono::nanoseconds reply) {
 void Metrics::OnBatch(const Slab& slab) {
   if (slab.device < 0) return;
   const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
-  device.batches->Increment();
+  device.batches[static_cast<size_t>(slab.route)]->Increment();
   device.batch_rows->Observe(slab.rows());
   device.batch_entries->Observe(slab.entries());
   for (const Stage stage : {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {

@@ -23,6 +23,7 @@
 #include "server/models/registry.h"
 #include "server/observe/histogram.h"
 #include "widelane/engine/device.h"
+#include "widelane/engine/route.h"
 
 namespace widelane {
 
@@ -47,8 +48,8 @@ class Metrics : public BatchObserver {
   void SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back);
   // A model that is to be loaded; lives as long as the metrics.
   ModelMetrics* AddModel(const ModelFile& file);
-  // The model has left LOADING.
-  void OnModelState(const ServedModel& model);
+  // The model has left LOADING, after so long; `devices` are the engine's.
+  void OnModelState(const ServedModel& model, const std::vector<DeviceInfo>& devices, std::chrono::nanoseconds time);
   void SetReady(bool ready, size_t models_available);
 
   // Around each call.
@@ -72,7 +73,7 @@ class Metrics : public BatchObserver {
 
  private:
   struct DeviceMetrics {
-    prometheus::Counter* batches = nullptr;
+    std::array<prometheus::Counter*, kRoutes> batches{};  // by Route
     Histogram* batch_rows = nullptr;
     Histogram* batch_entries = nullptr;
     std::array<Histogram*, kStages> stages{};
@@ -84,6 +85,7 @@ class Metrics : public BatchObserver {
 
   prometheus::Family<prometheus::Counter>& Counters(const char* name, const char* help);
   prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help);
+  void SetRouteCost(const ServedModel& model, const DeviceInfo& device, const RouteCost& cost);
 
   prometheus::Registry registry_;
   HistogramFamily request_duration_;
@@ -97,6 +99,8 @@ class Metrics : public BatchObserver {
   prometheus::Family<prometheus::Gauge>& device_info_;
   prometheus::Family<prometheus::Gauge>& model_state_;
   prometheus::Family<prometheus::Gauge>& model_info_;
+  prometheus::Family<prometheus::Gauge>& model_load_;
+  prometheus::Family<prometheus::Gauge>& route_cost_;
 
   std::array<std::array<prometheus::Counter*, kStatusCodes>, kMethods> requests_{};
   std::array<Histogram*, kMethods> durations_{};

@@ -13,6 +13,7 @@ EngineOptions SmallOptions() {
   EngineOptions options;
   options.slab = {.rows = 40'000, .entries = 1 << 19, .results = 1 << 17};
   options.slabs = 2;
+  options.measure_costs = false;
   return options;
 }
 
@@ -24,11 +25,12 @@ BackendUnderTest Cpu(const std::string& name, InstructionSet set, size_t threads
   return {absl::StrCat(name, "Threads", threads), options};
 }
 
-BackendUnderTest Gpu(const std::string& name, size_t lanes, uint64_t piece_work) {
+BackendUnderTest Gpu(const std::string& name, Route route, size_t lane_bytes) {
   EngineOptions options = SmallOptions();
   options.devices.kind = DeviceSelection::Kind::kGpu;
-  options.lanes = lanes;
-  options.piece_work = piece_work;
+  options.route = route;
+  options.lane_bytes = lane_bytes;
+  options.check_pinned = true;
   return {name, options};
 }
 
@@ -42,8 +44,9 @@ std::vector<BackendUnderTest> AllBackends() {
     backends.push_back(Cpu("Avx512", InstructionSet::kAvx512, threads));
   }
   for (const size_t threads : {3, 4, 6, 7, 8}) backends.push_back(Cpu("Best", InstructionSet::kBest, threads));
-  backends.push_back(Gpu("Gpu", EngineOptions().lanes, EngineOptions().piece_work));
-  backends.push_back(Gpu("GpuInPieces", 3, 500));
+  backends.push_back(Gpu("GpuMapped", Route::kMapped, EngineOptions().lane_bytes));
+  backends.push_back(Gpu("GpuCopied", Route::kCopied, EngineOptions().lane_bytes));
+  backends.push_back(Gpu("GpuInPieces", Route::kAllGpus, EngineLimits::kMinLaneBytes));
   return backends;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backend.h"
+#include "backends.h"
 #include "cpu/cpu_device.h"
 #include "harness.h"
 #include "tests/support/fake_device.h"
@@ -38,24 +39,26 @@ EngineOptions Options() {
   options.slab = {.rows = 4096, .entries = 1 << 16, .results = 1 << 14};
   options.slabs = 8;
   options.cpu_threads = 2;
+  options.measure_costs = false;
   return options;
 }
 
 // The real CPU, and as many fake GPUs as there are controls.
 std::unique_ptr<Engine> MakeEngine(const EngineOptions& options,
                                    const std::vector<std::shared_ptr<FakeDeviceControl>>& gpus) {
-  std::vector<std::unique_ptr<Device>> devices;
-  devices.push_back(*MakeCpuDevice(options));
-  for (size_t i = 0; i < gpus.size(); ++i) devices.push_back(FakeDevice::Gpu(static_cast<int>(i), gpus[i]));
-  auto engine = Engine::CreateWithDevices(options, std::move(devices), nullptr, "");
+  Backends backends;
+  backends.pool = std::make_shared<ThreadPool>(options.cpu_threads - 1, std::chrono::microseconds(0));
+  backends.devices.push_back(*MakeCpuDevice(options, backends.pool));
+  for (size_t i = 0; i < gpus.size(); ++i) backends.devices.push_back(FakeDevice::Gpu(static_cast<int>(i), gpus[i]));
+  auto engine = Engine::CreateWithDevices(options, std::move(backends));
   EXPECT_TRUE(engine.ok()) << engine.status();
   return *std::move(engine);
 }
 
-std::unique_ptr<Engine> CpuEngine(uint64_t inline_work = EngineOptions().inline_work) {
+std::unique_ptr<Engine> CpuEngine(Route route = Route::kAuto) {
   EngineOptions options = Options();
   options.devices.kind = DeviceSelection::Kind::kCpu;
-  options.inline_work = inline_work;
+  options.route = route;
   return *Engine::Create(options);
 }
 
@@ -65,7 +68,7 @@ SlabHandle Batch(Engine& engine, const std::shared_ptr<const LoadedModel>& model
   EXPECT_NE(slab, nullptr);
   const test::CsrArrays arrays(rows, true);
   const CsrView view = arrays.view();
-  slab->Open(model, true);
+  slab->Open(model, {.values = Values::kFloat32});
   RowCursor cursor(view);
   EXPECT_TRUE(
       PackRows(view, cursor, *slab, *slab->Claim(rows.size(), view.indices.count, kWantScores | kWantRaw)).ok());
@@ -137,7 +140,7 @@ TEST_F(FakeGpus, AFailingOneIsReplacedByTheCpuWithTheSameBits) {
 
 TEST_F(FakeGpus, OneOfTwoMayFail) {
   EngineOptions options = Options();
-  options.piece_work = 100;
+  options.route = Route::kAllGpus;
   Start(2, options);
   controls_[1]->set_failure(absl::InternalError("fell off the bus"));
   for (int round = 0; round < 20; ++round) {
@@ -171,7 +174,7 @@ TEST_F(FakeGpus, ModelsAreLoadedAlsoAfterOneHasFailed) {
 
 TEST_F(FakeGpus, ShareALargeBatchByRows) {
   EngineOptions options = Options();
-  options.piece_work = 100;
+  options.route = Route::kAllGpus;
   Start(2, options);
   const uint64_t rows = controls_[0]->rows() + controls_[1]->rows();
   const uint64_t batches = controls_[0]->batches() + controls_[1]->batches();
@@ -184,7 +187,7 @@ TEST_F(FakeGpus, ShareALargeBatchByRows) {
 
 TEST_F(FakeGpus, GetABatchOfEmptyRowsInPiecesToo) {
   EngineOptions options = Options();
-  options.piece_work = 10;
+  options.route = Route::kAllGpus;
   Start(2, options);
   const std::vector<Row> empty(1000);
   const uint64_t before = controls_[0]->batches() + controls_[1]->batches();
@@ -197,12 +200,12 @@ TEST_F(FakeGpus, GetABatchOfEmptyRowsInPiecesToo) {
 TEST_F(FakeGpus, SmallBatchesStayOnTheCpuWhereTheEngineMayChoose) {
   EngineOptions options = Options();
   options.devices.kind = DeviceSelection::Kind::kAuto;
-  options.gpu_work = 1000;
   Start(1, options);
   const uint64_t before = controls_[0]->batches();
   ASSERT_TRUE(ScoreBatch(*engine_, model_, {rows_[0]}, true).ok());
   EXPECT_EQ(controls_[0]->batches(), before);
-  ASSERT_TRUE(ScoreBatch(*engine_, model_, rows_, true).ok());
+  const std::vector<Row> many(1500, rows_[0]);
+  ASSERT_TRUE(ScoreBatch(*engine_, model_, many, true).ok());
   EXPECT_EQ(controls_[0]->batches(), before + 1);
 }
 
@@ -265,7 +268,7 @@ TEST(Engine, LendsEachSlabOnceAndTakesItBack) {
   for (size_t i = 0; i < Options().slabs; ++i) {
     taken.push_back(engine->TakeSlab());
     ASSERT_NE(taken.back(), nullptr);
-    taken.back()->Open(model, false);
+    taken.back()->Open(model, {});
   }
   EXPECT_EQ(engine->TakeSlab(), nullptr);
   taken.pop_back();
@@ -290,8 +293,8 @@ TEST(Engine, DropsAModelWithItsLastHolder) {
 }
 
 TEST(Engine, TellsTheListenerExactlyOnceFromManyThreads) {
-  for (const uint64_t inline_work : {uint64_t{0}, EngineOptions().inline_work}) {
-    const auto engine = CpuEngine(inline_work);
+  for (const Route route : {Route::kPool, Route::kAuto}) {
+    const auto engine = CpuEngine(route);
     const auto model = *engine->Load(test::MakeModel(1, {1.0F}, {}, Link::kIdentity));
     std::atomic<int> right{0};
     std::atomic<int> calls{0};
@@ -307,7 +310,7 @@ TEST(Engine, TellsTheListenerExactlyOnceFromManyThreads) {
             std::this_thread::yield();
             continue;
           }
-          slab->Open(model, true);
+          slab->Open(model, {.values = Values::kFloat32});
           const auto number = static_cast<float>(t * kRounds + round);
           const std::vector<Row> rows = {{{0}, {number}}, {{0, 0}, {number, 1.0F}}};
           const test::CsrArrays arrays(rows, true);
@@ -434,7 +437,8 @@ TEST(Engine, NamesOptionsOutOfRange) {
   refused([](EngineOptions& o) { o.slabs = 0; }, "slabs");
   refused([](EngineOptions& o) { o.lanes = 0; }, "lanes");
   refused([](EngineOptions& o) { o.cpu_threads = 100'000; }, "cpu threads");
-  refused([](EngineOptions& o) { o.piece_work = 0; }, "piece work");
+  refused([](EngineOptions& o) { o.lane_bytes = 1; }, "lane bytes");
+  refused([](EngineOptions& o) { o.spin_microseconds = 1'000'000; }, "spin microseconds");
 }
 
 TEST(Engine, KnowsItsLimits) {

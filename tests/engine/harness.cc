@@ -213,7 +213,9 @@ absl::StatusOr<std::vector<RowScore>> ScoreBatch(Engine& engine, const std::shar
   if (!shape.ok()) return shape.status();
   SlabHandle slab = engine.TakeSlab();
   if (slab == nullptr) return absl::ResourceExhaustedError("no free slab");
-  slab->Open(model, has_values);
+  const Values narrowest = NarrowestValues(view.values);
+  const Values with_values = narrowest == Values::kFloat16 ? Values::kFloat16 : Values::kFloat32;
+  slab->Open(model, {.values = has_values ? with_values : Values::kOnes});
   RowCursor cursor(view);
   for (uint64_t part = 0; part < 3; ++part) {
     const uint64_t end = rows.size() * (part + 1) / 3;

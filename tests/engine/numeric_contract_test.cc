@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends_under_test.h"
 #include "harness.h"
+#include "numeric.h"
 #include "tests/support/reference.h"
 
 namespace widelane::test {
@@ -306,7 +307,7 @@ TEST_P(NumericContract, VoidedSegmentsHarmNobody) {
     for (const bool has_values : {false, true}) {
       const auto model = Load(RandomModel({.features = 60, .outputs = outputs}, random));
       SlabHandle slab = engine_->TakeSlab();
-      slab->Open(model, has_values);
+      slab->Open(model, {.values = has_values ? Values::kFloat32 : Values::kOnes});
       std::vector<Row> good;
       std::vector<uint32_t> places;
       for (int segment = 0; segment < 20; ++segment) {
@@ -426,7 +427,7 @@ TEST_P(NumericContract, OnlyWhatIsWantedIsGiven) {
     const CsrView view = arrays.view();
     for (const uint8_t wants : {kWantScores, kWantRaw}) {
       SlabHandle slab = engine_->TakeSlab();
-      slab->Open(model, false);
+      slab->Open(model, {});
       RowCursor cursor(view);
       ASSERT_TRUE(PackRows(view, cursor, *slab, *slab->Claim(rows.size(), view.indices.count, wants)).ok());
       slab->Seal();
@@ -440,6 +441,113 @@ TEST_P(NumericContract, OnlyWhatIsWantedIsGiven) {
       for (RowScore& score : wanted) (wants == kWantRaw ? score.scores.clear() : score.raw.clear());
       ExpectSameBits(wanted, ReadScores(*slab, static_cast<uint32_t>(rows.size())));
     }
+  }
+}
+
+TEST_P(NumericContract, HoldsForValuesOfHalfPrecision) {
+  Random random(17);
+  for (const WeightType type : kWeightTypes) {
+    for (const uint32_t outputs : {1U, 3U, 40U}) {
+      for (const uint64_t features : {uint64_t{90}, uint64_t{70'000}}) {
+        const ModelSpec spec{.features = features, .outputs = outputs, .type = type, .link = Link::kSigmoid};
+        SCOPED_TRACE(Describe(spec));
+        auto rows = RandomRows(70, {.features = features, .longest = 60}, random);
+        for (Row& row : rows) {
+          for (float& value : row.values) value = static_cast<float>(Between(random, -2048, 2048)) / 64.0F;
+        }
+        ExpectReference(RandomModel(spec, random), rows, true);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// The best outputs of rows, from a batch that gives nothing else.
+struct BestOfRows {
+  std::vector<uint32_t> outputs;
+  std::vector<float> scores;
+};
+
+absl::StatusOr<BestOfRows> ScoreBest(Engine& engine, const std::shared_ptr<const LoadedModel>& model,
+                                     const std::vector<Row>& rows, bool has_values, uint32_t best) {
+  const CsrArrays arrays(rows, has_values);
+  const CsrView view = arrays.view();
+  SlabHandle slab = engine.TakeSlab();
+  slab->Open(model, {.values = has_values ? Values::kFloat32 : Values::kOnes, .best = best});
+  RowCursor cursor(view);
+  const std::optional<Segment> segment = slab->Claim(rows.size(), view.indices.count, 0);
+  if (!segment.has_value()) return absl::ResourceExhaustedError("the rows do not fit into a slab");
+  if (const auto packed = PackRows(view, cursor, *slab, *segment); !packed.ok()) return packed.status();
+  slab->Seal();
+  slab->SpoilResults();
+  BatchWaiter waiter;
+  engine.Submit(std::move(slab), waiter, Where::kEngineThreads);
+  slab = waiter.Wait();
+  if (slab == nullptr) return absl::DeadlineExceededError("not done");
+  if (!slab->status.ok()) return slab->status;
+  const size_t count = rows.size() * best;
+  return BestOfRows{{slab->best_outputs(0), slab->best_outputs(0) + count},
+                    {slab->best_scores(0), slab->best_scores(0) + count}};
+}
+
+// What ranking all of the reference's outputs gives.
+void ExpectBest(const std::vector<RowScore>& expected, uint32_t best, const BestOfRows& got) {
+  for (size_t r = 0; r < expected.size(); ++r) {
+    std::vector<uint32_t> order(expected[r].raw.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return expected[r].raw[a] > expected[r].raw[b]; });
+    for (uint32_t k = 0; k < best; ++k) {
+      const size_t at = r * best + k;
+      ASSERT_EQ(got.outputs[at], order[k]) << "row " << r << ", place " << k;
+      ASSERT_EQ(numeric::FloatBitsOf(got.scores[at]), numeric::FloatBitsOf(expected[r].scores[order[k]]))
+          << "row " << r << ", place " << k;
+    }
+  }
+}
+
+TEST_P(NumericContract, TheBestOutputsAreThoseOfAllOutputs) {
+  Random random(19);
+  for (const uint32_t outputs : {2U, 9U, 32U, 33U, 257U, 1000U, 2500U}) {
+    for (const Link link : kLinks) {
+      if (outputs > 100 && link != Link::kSigmoid && link != Link::kSoftmax) continue;  // as with few, and slow
+      const WeightType type = kWeightTypes[(outputs + static_cast<uint32_t>(link)) % 4];
+      const ModelSpec spec{.features = 150, .outputs = outputs, .type = type, .link = link};
+      SCOPED_TRACE(Describe(spec));
+      const auto model = Load(RandomModel(spec, random));
+      if (model == nullptr) return;
+      for (const uint32_t best : {1U, 4U, 10U, 128U}) {
+        if (best > outputs) continue;
+        SCOPED_TRACE(absl::StrCat("best ", best));
+        const bool has_values = best != 4;
+        auto rows = RandomRows(outputs > 100 ? 12 : 70, {.features = 150, .has_values = has_values}, random);
+        if (best == 10) {
+          rows[3] = RandomRow({.features = 150, .shortest = 3000, .longest = 3000, .has_values = has_values}, random);
+        }
+        const auto got = ScoreBest(*engine_, model, rows, has_values, best);
+        ASSERT_TRUE(got.ok()) << got.status();
+        ExpectBest(ReferenceScores(model->model(), rows), best, *got);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(NumericContract, EqualOutputsRankByTheLowerOne) {
+  for (const uint32_t outputs : {20U, 40U, 700U, 3000U}) {
+    SCOPED_TRACE(absl::StrCat(outputs, " outputs"));
+    // Three weights in turn, 0 and -0 among them; the rows' sums are equal in many outputs, or in all.
+    std::vector<float> weights(2 * outputs);
+    for (uint32_t k = 0; k < outputs; ++k) {
+      weights[k] = static_cast<float>(k % 3);
+      weights[outputs + k] = k % 2 == 0 ? 0.0F : -0.0F;
+    }
+    const auto model = Load(MakeModel(outputs, weights, std::vector<double>(outputs, -0.0), Link::kSigmoid));
+    if (model == nullptr) return;
+    const std::vector<Row> rows = {{{0}, {1.0F}}, {{0}, {-1.0F}}, {{1}, {1.0F}}, {{1}, {-1.0F}}, {}, {{0, 0}, {1, -1}}};
+    const auto got = ScoreBest(*engine_, model, rows, true, 12);
+    ASSERT_TRUE(got.ok()) << got.status();
+    ExpectBest(ReferenceScores(model->model(), rows), 12, *got);
   }
 }
 

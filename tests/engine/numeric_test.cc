@@ -211,5 +211,67 @@ TEST(Links, PointwiseOnesFollowTheirNames) {
   for (const Link link : {Link::kSoftmax, Link::kOneVsRest}) EXPECT_FALSE(numeric::IsPointwise(link));
 }
 
+// A float of the given largest magnitude, from far below to the largest itself.
+float UpTo(float largest, Random& random) {
+  const int64_t kind = Between(random, 0, 3);
+  float magnitude = 0;
+  if (kind == 0) magnitude = largest;
+  if (kind == 1) magnitude = std::ldexp(largest, -static_cast<int>(Between(random, 0, 45)));
+  if (kind == 2) magnitude = largest * (static_cast<float>(Between(random, 0, 4096)) / 4096.0F);
+  if (kind == 3) magnitude = largest * static_cast<float>(Uniform(random, 0, 1));
+  return Between(random, 0, 1) == 0 ? -magnitude : magnitude;
+}
+
+TEST(SplitTerms, AddUpToTheSameIntegersAsDoubles) {
+  Random random(23);
+  for (int i = 0; i < 300'000 / kShrink; ++i) {
+    const auto max_weight =
+        static_cast<float>(std::ldexp(Uniform(random, 1, 2), static_cast<int>(Between(random, -60, 59))));
+    // Any float from the least subnormal to the largest.
+    const float max_value =
+        i % 4 == 0 ? 1.0F : numeric::FloatFromBits(static_cast<uint32_t>(Between(random, 1, 0x7F7FFFFF)));
+    ASSERT_TRUE(numeric::MaySplit(max_weight));
+    const numeric::Grid grid = numeric::GridFor(max_weight, max_value);
+    const numeric::SplitScale scale = numeric::SplitScaleFor(grid);
+    const uint32_t terms = i % 100 == 0 ? numeric::kMaxSplitTerms : static_cast<uint32_t>(Between(random, 1, 4));
+    int64_t expected = 0;
+    numeric::SplitSums sums;
+    for (uint32_t t = 0; t < terms; ++t) {
+      const float weight = UpTo(max_weight, random);
+      const float value = UpTo(max_value, random);
+      expected += numeric::Term(weight, static_cast<double>(value) * grid.inverse_step);
+      numeric::AddSplitTerm(weight, numeric::SplitValue(value, scale), sums);
+    }
+    ASSERT_EQ(numeric::SplitSum(sums, terms), expected) << "weights up to " << std::hexfloat << max_weight
+                                                        << ", values up to " << max_value << ", " << terms << " terms";
+  }
+}
+
+TEST(SplitTerms, MayBeAsManyAsPromisedAndAllTheLargest) {
+  // Terms whose low part is the largest there is, 2^22: half a step of the high part.
+  const float weight = 1.0F - 0x1p-16F;
+  const numeric::Grid grid = numeric::GridFor(weight, 1.0F);
+  const numeric::SplitScale scale = numeric::SplitScaleFor(grid);
+  for (const float sign : {1.0F, -1.0F}) {
+    numeric::SplitSums sums;
+    int64_t expected = 0;
+    for (uint32_t t = 0; t < numeric::kMaxSplitTerms; ++t) {
+      numeric::AddSplitTerm(sign * weight, numeric::SplitValue(1.0F, scale), sums);
+      expected += numeric::Term(sign * weight, grid.inverse_step);
+    }
+    EXPECT_EQ(numeric::SplitSum(sums, numeric::kMaxSplitTerms), expected);
+  }
+}
+
+TEST(SplitTerms, AreNotForWeightsBeyondTheirRange) {
+  EXPECT_TRUE(numeric::MaySplit(0));
+  EXPECT_TRUE(numeric::MaySplit(0x1p-60));
+  EXPECT_TRUE(numeric::MaySplit(0x1p60));
+  EXPECT_FALSE(numeric::MaySplit(0x1.fp-61));
+  EXPECT_FALSE(numeric::MaySplit(0x1.1p60));
+  EXPECT_EQ(numeric::FloatBitsOf(numeric::kHighRounder), numeric::kHighRounderBits);
+  EXPECT_EQ(numeric::FloatBitsOf(numeric::kLowRounder), numeric::kLowRounderBits);
+}
+
 }  // namespace
 }  // namespace widelane

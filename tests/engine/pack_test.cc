@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "backend.h"
+#include "elements.h"
 #include "harness.h"
 #include "plain_memory.h"
 #include "widelane/engine/errors.h"
@@ -29,9 +30,9 @@ class PackTest : public ::testing::Test {
  protected:
   PackTest() : slab_(*Slab::Create(kSlab, memory_)) {}
 
-  void Open(std::shared_ptr<const Model> model, bool has_values) {
-    slab_->Open(std::make_shared<LoadedModel>(std::move(model), std::vector<std::unique_ptr<ResidentModel>>()),
-                has_values);
+  void Open(std::shared_ptr<const Model> model, const BatchKind& kind) {
+    slab_->Open(std::make_shared<LoadedModel>(std::move(model), std::vector<std::unique_ptr<ResidentModel>>(), false),
+                kind);
   }
 
   // All rows of `csr` as one segment.
@@ -56,8 +57,8 @@ class PackTest : public ::testing::Test {
     for (uint32_t i = segment_.first_entry; i < segment_.first_entry + segment_.entries; ++i) {
       const uint32_t index = view.indices16 != nullptr ? view.indices16[i] : view.indices32[i];
       EXPECT_EQ(index, slab_->model()->model().zero_feature());
-      if (view.values != nullptr) {
-        EXPECT_EQ(view.values[i], 0.0F);
+      if (view.values32 != nullptr) {
+        EXPECT_EQ(view.values32[i], 0.0F);
       }
     }
   }
@@ -77,7 +78,7 @@ class PackTest : public ::testing::Test {
 };
 
 TEST_F(PackTest, WritesRowsInTheirOrder) {
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   CsrView csr{
       Array(ElementType::kU32, offsets_), {}, Array(ElementType::kU16, indices_), Array(ElementType::kF32, values_), 4};
   ASSERT_EQ(*Pack(csr), 0U);
@@ -89,7 +90,7 @@ TEST_F(PackTest, WritesRowsInTheirOrder) {
   ASSERT_NE(view.indices16, nullptr);
   EXPECT_EQ(view.indices32, nullptr);
   EXPECT_EQ(std::vector<uint16_t>(view.indices16, view.indices16 + 5), indices_);
-  EXPECT_EQ(std::vector<float>(view.values, view.values + 5), values_);
+  EXPECT_EQ(std::vector<float>(view.values32, view.values32 + 5), values_);
   EXPECT_EQ(std::vector<float>(view.row_max, view.row_max + 3), (std::vector<float>{2, 0, 4}));
 }
 
@@ -104,11 +105,11 @@ TEST_F(PackTest, NarrowsEveryTypeOfIndexAndValue) {
     for (const TypedArray& values :
          {Array(ElementType::kF16, f16), Array(ElementType::kF32, values_), Array(ElementType::kF64, f64)}) {
       SCOPED_TRACE(std::string(ElementName(indices.type)) + " " + ElementName(values.type));
-      Open(R4(), true);
+      Open(R4(), {.values = Values::kFloat32});
       ASSERT_EQ(*Pack({Array(ElementType::kU32, offsets_), {}, indices, values, {}}), 0U);
       slab_->Seal();
       EXPECT_EQ(std::vector<uint16_t>(slab_->view().indices16, slab_->view().indices16 + 5), indices_);
-      EXPECT_EQ(std::vector<float>(slab_->view().values, slab_->view().values + 5), values_);
+      EXPECT_EQ(std::vector<float>(slab_->view().values32, slab_->view().values32 + 5), values_);
     }
   }
 }
@@ -116,7 +117,7 @@ TEST_F(PackTest, NarrowsEveryTypeOfIndexAndValue) {
 TEST_F(PackTest, KeepsWideIndicesOfWideModels) {
   for (const uint64_t features : {65535, 65536, 70000}) {
     test::Random random(1);
-    Open(test::RandomModel({.features = features}, random), false);
+    Open(test::RandomModel({.features = features}, random), {});
     const std::vector<uint32_t> last = {static_cast<uint32_t>(features - 1)};
     const std::vector<uint32_t> offsets = {0, 1};
     ASSERT_TRUE(Pack({Array(ElementType::kU32, offsets), {}, Array(ElementType::kU32, last), {}, {}}).ok());
@@ -127,16 +128,16 @@ TEST_F(PackTest, KeepsWideIndicesOfWideModels) {
 }
 
 TEST_F(PackTest, ValuesThatAreAbsentAreOnesBesideOthers) {
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   ASSERT_TRUE(Pack({Array(ElementType::kU32, offsets_), {}, Array(ElementType::kU16, indices_), {}, {}}).ok());
   slab_->Seal();
-  EXPECT_EQ(std::vector<float>(slab_->view().values, slab_->view().values + 5), std::vector<float>(5, 1.0F));
+  EXPECT_EQ(std::vector<float>(slab_->view().values32, slab_->view().values32 + 5), std::vector<float>(5, 1.0F));
   EXPECT_EQ(slab_->view().row_max[0], 1.0F);
 }
 
 TEST_F(PackTest, RefusesIndicesOutsideTheModelNamingRowAndPosition) {
   for (const int64_t bad : {int64_t{4}, int64_t{-1}, int64_t{2147483647}, std::numeric_limits<int64_t>::min()}) {
-    Open(R4(), true);
+    Open(R4(), {.values = Values::kFloat32});
     const std::vector<int64_t> indices = {0, 3, 2, bad, 2};
     const auto packed = Pack({Array(ElementType::kU32, offsets_),
                               {},
@@ -152,7 +153,7 @@ TEST_F(PackTest, RefusesIndicesOutsideTheModelNamingRowAndPosition) {
 TEST_F(PackTest, NeverWrapsAWideIndexIntoTheModel) {
   // 2^16 + 1 and 2^32 + 1 would be feature 1 if they were narrowed first.
   for (const int64_t bad : {int64_t{65537}, int64_t{4294967297}, int64_t{-65535}}) {
-    Open(R4(), false);
+    Open(R4(), {});
     const std::vector<int64_t> indices = {0, bad};
     const std::vector<uint32_t> offsets = {0, 2};
     const auto packed = Pack({Array(ElementType::kU32, offsets), {}, Array(ElementType::kI64, indices), {}, {}});
@@ -162,7 +163,7 @@ TEST_F(PackTest, NeverWrapsAWideIndexIntoTheModel) {
 }
 
 TEST_F(PackTest, IgnoresAndCountsUnknownFeaturesWhereTheModelSaysSo) {
-  Open(R4(UnknownFeatures::kIgnore), true);
+  Open(R4(UnknownFeatures::kIgnore), {.values = Values::kFloat32});
   const std::vector<int64_t> indices = {0, 4, 7, 1, int64_t{1} << 40};
   const std::vector<float> values = {1, 1e30F, 5, 4, 7};
   EXPECT_EQ(*Pack({Array(ElementType::kU32, offsets_),
@@ -179,7 +180,7 @@ TEST_F(PackTest, IgnoresAndCountsUnknownFeaturesWhereTheModelSaysSo) {
 }
 
 TEST_F(PackTest, RefusesNegativeIndicesAlsoWhereUnknownFeaturesAreIgnored) {
-  Open(R4(UnknownFeatures::kIgnore), true);
+  Open(R4(UnknownFeatures::kIgnore), {.values = Values::kFloat32});
   const std::vector<int64_t> indices = {0, 4, -7, 1, 2};
   const auto packed =
       Pack({Array(ElementType::kU32, offsets_), {}, Array(ElementType::kI64, indices), std::nullopt, {}});
@@ -194,7 +195,7 @@ TEST_F(PackTest, RefusesValuesThatAreNotFiniteFloats) {
                                                                               {-HUGE_VAL, "infinite"},
                                                                               {3.5e38, "beyond the range"},
                                                                               {-1e300, "beyond the range"}}) {
-    Open(R4(), true);
+    Open(R4(), {.values = Values::kFloat32});
     const std::vector<double> values = {1, 2, 3, 4, bad};
     const auto packed = Pack({Array(ElementType::kU32, offsets_),
                               {},
@@ -205,7 +206,7 @@ TEST_F(PackTest, RefusesValuesThatAreNotFiniteFloats) {
     ExpectRefused(packed.status(), "values[4]", words);
     ExpectVoided();
   }
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   const std::vector<uint16_t> halves = {0, 0, 0x7C00, 0, 0};
   ExpectRefused(Pack({Array(ElementType::kU32, offsets_),
                       {},
@@ -217,7 +218,7 @@ TEST_F(PackTest, RefusesValuesThatAreNotFiniteFloats) {
 }
 
 TEST_F(PackTest, RoundsDoublesToFloatsUpToTheVeryLast) {
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   const double largest = std::numeric_limits<float>::max();
   // The largest double that still rounds to the largest float, and its neighbours.
   const double last = std::nextafter(0x1.ffffffp127, 0.0);
@@ -229,14 +230,14 @@ TEST_F(PackTest, RoundsDoublesToFloatsUpToTheVeryLast) {
                     {}})
                   .ok());
   slab_->Seal();
-  const float* packed = slab_->view().values;
+  const float* packed = slab_->view().values32;
   EXPECT_EQ(packed[0], static_cast<float>(largest));
   EXPECT_EQ(packed[1], -static_cast<float>(largest));
   EXPECT_EQ(packed[2], 0.1F);
   EXPECT_EQ(packed[3], 0.0F);
   EXPECT_EQ(packed[4], -std::numeric_limits<float>::denorm_min());
 
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   const std::vector<double> beyond = {0x1.ffffffp127, 0, 0, 0, 0};
   ExpectRefused(Pack({Array(ElementType::kU32, offsets_),
                       {},
@@ -252,18 +253,18 @@ TEST_F(PackTest, RefusesADeclaredWidthThatIsNotTheModels) {
   const std::vector<uint16_t> zero = {0};
   CsrView csr{Array(ElementType::kU32, offsets), {}, Array(ElementType::kU16, zero), {}, {}};
   for (const uint64_t width : {uint64_t{2}, uint64_t{5}, ~uint64_t{0}}) {
-    Open(R4(), false);
+    Open(R4(), {});
     csr.features = width;
     ExpectRefused(Pack(csr).status(), "features", "the model has 4");
     ExpectVoided();
   }
-  Open(R4(), false);
+  Open(R4(), {});
   csr.features = 4;
   EXPECT_TRUE(Pack(csr).ok());
 }
 
 TEST_F(PackTest, ABadSegmentLeavesItsNeighboursAlone) {
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   const CsrView good{Array(ElementType::kU32, offsets_),
                      {},
                      Array(ElementType::kU16, indices_),
@@ -282,7 +283,7 @@ TEST_F(PackTest, ABadSegmentLeavesItsNeighboursAlone) {
   for (uint32_t i = 0; i < 5; ++i) {
     EXPECT_EQ(view.indices16[i], indices_[i]);
     EXPECT_EQ(view.indices16[10 + i], indices_[i]);
-    EXPECT_EQ(view.values[10 + i], values_[i]);
+    EXPECT_EQ(view.values32[10 + i], values_[i]);
   }
   EXPECT_EQ(view.row_begin[3], 5U);
   EXPECT_EQ(view.row_begin[6], 10U);
@@ -291,7 +292,7 @@ TEST_F(PackTest, ABadSegmentLeavesItsNeighboursAlone) {
 }
 
 TEST_F(PackTest, ACursorGoesOnWhereTheLastSegmentEnded) {
-  Open(R4(), true);
+  Open(R4(), {.values = Values::kFloat32});
   const CsrView csr{Array(ElementType::kU32, offsets_),
                     {},
                     Array(ElementType::kU16, indices_),
@@ -320,20 +321,95 @@ TEST_F(PackTest, RowsThatFitStopsAtEitherLimit) {
   EXPECT_EQ(RowsThatFit(RowCursor(csr), 0, {.rows = 16, .entries = 5}).rows, 0U);
 }
 
-TEST(AllOnes, StopsAtTheFirstOtherValue) {
+TEST(NarrowestValues, IsTheNarrowestThatHoldsThemAll) {
   const std::vector<double> ones(3, 1.0);
   const std::vector<double> almost = {1, 1, std::nextafter(1.0, 2.0)};
+  const std::vector<double> halves_as_doubles = {1, -0.5, 0x1p-24, 65504, 0.0, -0.0, 0x1.ff8p-15};
   const std::vector<float> floats = {1, 1};
   const std::vector<float> negative = {1, -1};
   const std::vector<uint16_t> halves = {0x3C00, 0x3C00};
   const std::vector<uint16_t> other_halves = {0x3C00, 0x3C01};
-  EXPECT_TRUE(AllOnes(Array(ElementType::kF64, ones)));
-  EXPECT_FALSE(AllOnes(Array(ElementType::kF64, almost)));
-  EXPECT_TRUE(AllOnes(Array(ElementType::kF32, floats)));
-  EXPECT_FALSE(AllOnes(Array(ElementType::kF32, negative)));
-  EXPECT_TRUE(AllOnes(Array(ElementType::kF16, halves)));
-  EXPECT_FALSE(AllOnes(Array(ElementType::kF16, other_halves)));
-  EXPECT_TRUE(AllOnes(TypedArray{ElementType::kF32, nullptr, 0}));
+  EXPECT_EQ(NarrowestValues(std::nullopt), Values::kOnes);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF64, ones)), Values::kOnes);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF64, almost)), Values::kFloat32);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF64, halves_as_doubles)), Values::kFloat16);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF32, floats)), Values::kOnes);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF32, negative)), Values::kFloat16);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF16, halves)), Values::kOnes);
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF16, other_halves)), Values::kFloat16);
+  EXPECT_EQ(NarrowestValues(TypedArray{ElementType::kF32, nullptr, 0}), Values::kOnes);
+  for (const float wide : {0x1p-25F, 65505.0F, 65536.0F, 0x1p100F, 0.1F, 1e-38F, std::nanf(""), HUGE_VALF}) {
+    const std::vector<float> values = {1, 2, wide};
+    EXPECT_EQ(NarrowestValues(Array(ElementType::kF32, values)), Values::kFloat32) << wide;
+  }
+}
+
+TEST(NarrowestValues, EveryFloat16ComesBackFromFloat32) {
+  std::vector<float> values;
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    if ((bits & 0x7C00u) != 0x7C00u) values.push_back(numeric::FromFloat16(static_cast<uint16_t>(bits)));
+  }
+  EXPECT_EQ(NarrowestValues(Array(ElementType::kF32, values)), Values::kFloat16);
+  for (const float value : values) {
+    const float back = numeric::FromFloat16(HalfBitsOf(value));
+    EXPECT_EQ(numeric::FloatBitsOf(back), numeric::FloatBitsOf(value));
+  }
+}
+
+TEST_F(PackTest, PacksHalvesAndTheirLargest) {
+  const std::vector<float> values = {1, -2, 0.5, 4, -0.25};
+  for (const bool wide : {false, true}) {
+    Open(R4(), {.values = Values::kFloat16});
+    const std::vector<uint16_t> halves = {0x3C00, 0xC000, 0x3800, 0x4400, 0xB400};
+    const TypedArray from = wide ? Array(ElementType::kF32, values) : Array(ElementType::kF16, halves);
+    ASSERT_EQ(*Pack({Array(ElementType::kU32, offsets_), {}, Array(ElementType::kU16, indices_), from, {}}), 0U);
+    slab_->Seal();
+    const BatchView& view = slab_->view();
+    EXPECT_EQ(view.values32, nullptr);
+    EXPECT_EQ(std::vector<uint16_t>(view.values16, view.values16 + 5), halves);
+    for (uint32_t r = 0; r < 3; ++r) {
+      float most = 0;
+      for (uint32_t i = offsets_[r]; i < offsets_[r + 1]; ++i) most = std::max(most, std::fabs(values[i]));
+      EXPECT_EQ(view.row_max[r], most);
+    }
+  }
+}
+
+TEST_F(PackTest, KeepsLengthsInTheFewestBytes) {
+  struct Case {
+    uint32_t longest;
+    bool in8;
+    bool in16;
+  };
+  test::PlainMemory memory;
+  const auto slab = *Slab::Create({.rows = 100, .entries = 70'000, .results = 100}, memory);
+  for (const Case& of :
+       {Case{255, true, false}, Case{256, false, true}, Case{65'535, false, true}, Case{65'536, false, false}}) {
+    std::vector<uint32_t> lengths(70, 3);
+    lengths[40] = of.longest;
+    const std::vector<uint16_t> indices(69 * 3 + of.longest, 1);
+    const CsrView csr{{}, Array(ElementType::kU32, lengths), Array(ElementType::kU16, indices), {}, {}};
+    slab->Open(std::make_shared<LoadedModel>(R4(), std::vector<std::unique_ptr<ResidentModel>>(), false), {});
+    RowCursor cursor(csr);
+    ASSERT_TRUE(PackRows(csr, cursor, *slab, *slab->Claim(70, indices.size(), kWantScores)).ok());
+    slab->Seal();
+    const BatchView& view = slab->view();
+    EXPECT_EQ(view.longest_row, of.longest);
+    EXPECT_EQ(view.lengths8 != nullptr, of.in8);
+    EXPECT_EQ(view.lengths16 != nullptr, of.in16);
+    for (uint32_t r = 0; r < 70; ++r) {
+      if (of.in8) {
+        EXPECT_EQ(view.lengths8[r], lengths[r]);
+      }
+      if (of.in16) {
+        EXPECT_EQ(view.lengths16[r], lengths[r]);
+      }
+      EXPECT_EQ(view.row_begin[r + 1] - view.row_begin[r], lengths[r]);
+    }
+    for (uint32_t group = 0; group < 3; ++group) {
+      EXPECT_EQ(view.group_begin[group], view.row_begin[group * kGroupRows]);
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "backend.h"
+#include "backends.h"
 #include "cpu/cpu_device.h"
 #include "harness.h"
 #include "tests/support/fake_device.h"
@@ -25,10 +27,12 @@ std::unique_ptr<Engine> MakeEngine(std::unique_ptr<Device> gpu) {
   EngineOptions options;
   options.slab = {.rows = 4096, .entries = 1 << 16, .results = 1 << 14};
   options.cpu_threads = 2;
-  std::vector<std::unique_ptr<Device>> devices;
-  devices.push_back(*MakeCpuDevice(options));
-  devices.push_back(std::move(gpu));
-  return *Engine::CreateWithDevices(options, std::move(devices), nullptr, "");
+  options.measure_costs = false;
+  Backends backends;
+  backends.pool = std::make_shared<ThreadPool>(1, std::chrono::microseconds(0));
+  backends.devices.push_back(*MakeCpuDevice(options, backends.pool));
+  backends.devices.push_back(std::move(gpu));
+  return *Engine::CreateWithDevices(options, std::move(backends));
 }
 
 // A device whose last result of each batch is off by the least there is.
@@ -46,15 +50,19 @@ class LyingDevice : public Device {
   class LyingLane : public Lane {
    public:
     explicit LyingLane(std::unique_ptr<Lane> honest) : honest_(std::move(honest)) {}
-    absl::Status Score(const Model& model, const ResidentModel& resident, const BatchView& batch, uint32_t first_row,
-                       uint32_t rows, StageTimes& stages) override {
-      absl::Status status = honest_->Score(model, resident, batch, first_row, rows, stages);
-      double& last = batch.raw[uint64_t{first_row + rows} * model.outputs() - 1];
+    absl::Status Start(const LaneWork& work) override {
+      work_ = work;
+      return honest_->Start(work);
+    }
+    absl::Status Finish(StageTimes& stages) override {
+      absl::Status status = honest_->Finish(stages);
+      double& last = work_.batch->raw[uint64_t{work_.first_row + work_.rows} * work_.model->outputs() - 1];
       last = std::nextafter(last, HUGE_VAL);
       return status;
     }
 
    private:
+    LaneWork work_;
     const std::unique_ptr<Lane> honest_;
   };
 

@@ -16,7 +16,7 @@ namespace {
 using test::PlainMemory;
 
 std::shared_ptr<const LoadedModel> Loaded(std::shared_ptr<const Model> model) {
-  return std::make_shared<LoadedModel>(std::move(model), std::vector<std::unique_ptr<ResidentModel>>());
+  return std::make_shared<LoadedModel>(std::move(model), std::vector<std::unique_ptr<ResidentModel>>(), false);
 }
 
 std::shared_ptr<const Model> Wide(uint32_t outputs) {
@@ -39,7 +39,7 @@ TEST(Slab, GivesItsMemoryBack) {
 TEST(Slab, BoundsRowsEntriesAndResults) {
   PlainMemory memory;
   const auto slab = *Slab::Create({.rows = 10, .entries = 20, .results = 12}, memory);
-  slab->Open(Loaded(Wide(1)), false);
+  slab->Open(Loaded(Wide(1)), {});
   EXPECT_EQ(slab->Room().rows, 10U);
   EXPECT_EQ(slab->Room().entries, 20U);
   EXPECT_FALSE(slab->Claim(11, 0, kWantRaw).has_value());
@@ -47,16 +47,16 @@ TEST(Slab, BoundsRowsEntriesAndResults) {
   EXPECT_FALSE(slab->Claim(~uint64_t{0}, ~uint64_t{0}, kWantRaw).has_value());
   EXPECT_EQ(slab->rows(), 0U);
 
-  slab->Open(Loaded(Wide(3)), false);
+  slab->Open(Loaded(Wide(3)), {});
   EXPECT_EQ(slab->Room().rows, 4U) << "12 results are 4 rows of 3";
-  slab->Open(Loaded(Wide(12)), false);
+  slab->Open(Loaded(Wide(12)), {});
   EXPECT_EQ(slab->Room().rows, 1U);
 }
 
 TEST(Slab, ClaimsFollowOneAnother) {
   PlainMemory memory;
   const auto slab = *Slab::Create({.rows = 10, .entries = 20, .results = 12}, memory);
-  slab->Open(Loaded(Wide(1)), true);
+  slab->Open(Loaded(Wide(1)), {.values = Values::kFloat32});
   const auto first = slab->Claim(3, 7, kWantScores);
   const auto second = slab->Claim(7, 13, kWantScores);
   ASSERT_TRUE(first.has_value());
@@ -74,7 +74,7 @@ TEST(Slab, ShowsWhatAnySegmentWants) {
   PlainMemory memory;
   const auto slab = *Slab::Create({.rows = 10, .entries = 20, .results = 12}, memory);
   for (const int wants : {0, 1, 2, 3}) {
-    slab->Open(Loaded(Wide(2)), false);
+    slab->Open(Loaded(Wide(2)), {});
     const auto first = *slab->Claim(1, 0, static_cast<uint8_t>(wants & kWantScores));
     const auto second = *slab->Claim(1, 0, static_cast<uint8_t>(wants & kWantRaw));
     slab->Void(first);
@@ -95,33 +95,33 @@ TEST(Slab, IsNewAfterOpen) {
   PlainMemory memory;
   const auto slab = *Slab::Create({.rows = 10, .entries = 20, .results = 12}, memory);
   auto model = Loaded(Wide(1));
-  slab->Open(model, true);
+  slab->Open(model, {.values = Values::kFloat32});
   slab->Void(*slab->Claim(10, 20, kWantRaw));
   slab->Seal();
   slab->status = absl::InternalError("x");
   slab->device = 3;
-  slab->Open(Loaded(Wide(2)), false);
+  slab->Open(Loaded(Wide(2)), {});
   EXPECT_EQ(model.use_count(), 1) << "the slab let go of the model before";
   EXPECT_EQ(slab->rows(), 0U);
   EXPECT_EQ(slab->entries(), 0U);
-  EXPECT_FALSE(slab->has_values());
+  EXPECT_EQ(slab->kind(), BatchKind());
   EXPECT_TRUE(slab->status.ok());
   EXPECT_EQ(slab->device, -1);
   slab->Seal();
   EXPECT_EQ(slab->view().rows, 0U);
   EXPECT_EQ(slab->view().row_begin[0], 0U);
-  EXPECT_EQ(slab->view().values, nullptr);
+  EXPECT_EQ(slab->view().values32, nullptr);
 }
 
 TEST(Slab, ArraysStandOnTheirOwnCacheLines) {
   PlainMemory memory;
   const auto slab = *Slab::Create({.rows = 3, .entries = 5, .results = 7}, memory);
-  slab->Open(Loaded(Wide(1)), true);
+  slab->Open(Loaded(Wide(1)), {.values = Values::kFloat32});
   slab->Void(*slab->Claim(3, 5, kWantRaw | kWantScores));
   slab->Seal();
   const BatchView& view = slab->view();
   for (const void* array : {static_cast<const void*>(view.row_begin), static_cast<const void*>(view.row_max),
-                            static_cast<const void*>(view.indices16), static_cast<const void*>(view.values),
+                            static_cast<const void*>(view.indices16), static_cast<const void*>(view.values32),
                             static_cast<const void*>(view.scores), static_cast<const void*>(view.raw)}) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(array) % 64, 0U);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/src/backend.h"
+#include "engine/src/numeric.h"
 #include "tests/engine/plain_memory.h"
 #include "tests/fuzz/check.h"
 #include "widelane/engine/engine.h"
@@ -27,7 +28,19 @@ inline std::shared_ptr<const LoadedModel> FuzzModel(uint64_t features, UnknownFe
   std::fill_n(parts.weights.data(), features, std::byte{1});
   parts.scale = {1.0F};
   parts.unknown_features = unknown_features;
-  return std::make_shared<LoadedModel>(*Model::Create(std::move(parts)), std::vector<std::unique_ptr<ResidentModel>>());
+  return std::make_shared<LoadedModel>(*Model::Create(std::move(parts)), std::vector<std::unique_ptr<ResidentModel>>(),
+                                       false);
+}
+
+// Each row's length, and where each group of rows begins, say the same as the rows' offsets.
+inline void CheckLengths(const BatchView& batch) {
+  for (uint32_t r = 0; r < batch.rows; ++r) {
+    const uint32_t length = batch.row_begin[r + 1] - batch.row_begin[r];
+    FUZZ_CHECK(length <= batch.longest_row);
+    if (batch.lengths8 != nullptr) FUZZ_CHECK(batch.lengths8[r] == length);
+    if (batch.lengths16 != nullptr) FUZZ_CHECK(batch.lengths16[r] == length);
+    if (r % kGroupRows == 0) FUZZ_CHECK(batch.group_begin[r / kGroupRows] == batch.row_begin[r]);
+  }
 }
 
 // Sound whether the rows were taken or refused: backends trust a sealed batch blindly.
@@ -38,21 +51,23 @@ inline void CheckBatch(const BatchView& batch, uint32_t zero_feature) {
   for (uint32_t i = 0; i < batch.entries; ++i) {
     FUZZ_CHECK((batch.indices16 != nullptr ? batch.indices16[i] : batch.indices32[i]) <= zero_feature);
   }
-  if (batch.values == nullptr) return;
+  CheckLengths(batch);
+  if (batch.row_max == nullptr) return;
   for (uint32_t r = 0; r < batch.rows; ++r) {
     FUZZ_CHECK(batch.row_max[r] >= 0 && std::isfinite(batch.row_max[r]));
     for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
-      FUZZ_CHECK(std::fabs(batch.values[i]) <= batch.row_max[r]);
+      const float value = batch.values32 != nullptr ? batch.values32[i] : numeric::FromFloat16(batch.values16[i]);
+      FUZZ_CHECK(std::fabs(value) <= batch.row_max[r]);
     }
   }
 }
 
 // Packs `csr` twice into one batch, as two requests would.
 inline void PackAndCheck(const CsrView& csr, const CsrShape& shape, const std::shared_ptr<const LoadedModel>& model,
-                         bool has_values) {
+                         Values values) {
   static PlainMemory memory;
   static const std::unique_ptr<Slab> slab = *Slab::Create(kFuzzSlab, memory);
-  slab->Open(model, has_values);
+  slab->Open(model, {values, 0});
   for (int request = 0; request < 2; ++request) {
     RowCursor cursor(csr);
     while (cursor.row() < shape.rows) {
@@ -72,15 +87,17 @@ inline void PackAndCheck(const CsrView& csr, const CsrShape& shape, const std::s
   CheckBatch(slab->view(), model->model().zero_feature());
 }
 
-// With every kind of model, with and without values where the rows allow it.
+// With every kind of model, and every kind of batch that holds the values.
 inline void PackIntoEveryModel(const CsrView& csr, const CsrShape& shape) {
   static const std::shared_ptr<const LoadedModel> models[] = {
       FuzzModel(0, UnknownFeatures::kRefuse), FuzzModel(300, UnknownFeatures::kRefuse),
       FuzzModel(300, UnknownFeatures::kIgnore), FuzzModel(65'535, UnknownFeatures::kIgnore),
       FuzzModel(70'000, UnknownFeatures::kRefuse)};
+  const Values narrowest = NarrowestValues(csr.values);
   for (const auto& model : models) {
-    PackAndCheck(csr, shape, model, true);
-    if (!csr.values.has_value() || AllOnes(*csr.values)) PackAndCheck(csr, shape, model, false);
+    for (const Values values : {Values::kOnes, Values::kFloat16, Values::kFloat32}) {
+      if (values >= narrowest) PackAndCheck(csr, shape, model, values);
+    }
   }
 }
 

@@ -20,11 +20,8 @@ class DevicesTest : public ::testing::Test {
     devices.push_back(FakeDevice::Cpu(cpu_));
     devices.push_back(FakeDevice::Gpu(0, gpus_[0]));
     devices.push_back(FakeDevice::Gpu(1, gpus_[1]));
-    server_ =
-        std::make_unique<TestServer>(TestServer::Models{{"r4", R4()}}, std::move(devices), [](ServerConfig& config) {
-          config.engine.gpu_work = 0;
-          config.engine.piece_work = 1000;
-        });
+    server_ = std::make_unique<TestServer>(TestServer::Models{{"r4", R4()}}, std::move(devices),
+                                           [](ServerConfig& config) { config.engine.route = Route::kAllGpus; });
   }
 
   v1::ScoreRequest LargeRequest() const {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/src/backends.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/models.h"
 
@@ -88,7 +89,7 @@ class Task : public ScoreTask {
     work_.csr.values = TypedArray::Of(ElementType::kF32, values_.data(), values_.size());
     work_.shape = {values_.size(), values_.size()};
     work_.model = std::move(model);
-    work_.has_values = true;
+    work_.kind.values = Values::kFloat32;
     work_.received = std::chrono::steady_clock::now();
   }
 
@@ -114,6 +115,7 @@ class Task : public ScoreTask {
     ASSERT_TRUE(done_.wait_for(lock, std::chrono::seconds(60), [this] { return done_count > 0; }));
   }
   const std::vector<float>& values() const { return values_; }
+  void set_kind(const BatchKind& kind) { work_.kind = kind; }
 
   std::vector<float> scores;
   absl::Status result;
@@ -134,14 +136,17 @@ class Task : public ScoreTask {
 
 class BatcherTest : public ::testing::Test {
  protected:
-  void Start(uint32_t slab_rows, size_t slabs, uint64_t inline_work = 0) {
+  // On a GPU, so that nothing is scored on the thread that submits it, unless `route` says otherwise.
+  void Start(uint32_t slab_rows, size_t slabs, Route route = Route::kCopied) {
     EngineOptions options;
+    options.route = route;
+    options.measure_costs = false;
     options.slab = {.rows = slab_rows, .entries = slab_rows, .results = slab_rows};
     options.slabs = slabs;
-    options.inline_work = inline_work;
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.push_back(FakeDevice::Cpu(device_));
-    auto engine = Engine::CreateWithDevices(options, std::move(devices), nullptr, "");
+    Backends backends;
+    backends.devices.push_back(FakeDevice::Cpu(device_));
+    backends.devices.push_back(FakeDevice::Gpu(0, device_));
+    auto engine = Engine::CreateWithDevices(options, std::move(backends));
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
     model_ = *engine_->Load(test::Id1());
@@ -195,6 +200,26 @@ TEST_F(BatcherTest, RequestsThatComeWhileTheDeviceIsBusyShareABatch) {
   }
   EXPECT_LT(observer_.batches, 20u);
   EXPECT_EQ(observer_.rows, 41u);
+}
+
+TEST_F(BatcherTest, RequestsOfAnotherKindGetABatchOfTheirOwn) {
+  Start(100, 8);
+  device_->Block();
+  std::vector<std::unique_ptr<Task>> tasks;
+  for (int i = 0; i < 12; ++i) {
+    tasks.push_back(Make({1}));
+    if (i % 2 == 0) tasks.back()->set_kind({Values::kOnes, 0});
+    if (i % 2 == 1) tasks.back()->set_kind({Values::kFloat16, 0});
+  }
+  for (const auto& task : tasks) batcher_->Submit(*task);
+  device_->Unblock();
+  for (const auto& task : tasks) {
+    task->Wait();
+    EXPECT_TRUE(task->result.ok()) << task->result;
+    EXPECT_EQ(task->scores, task->values());
+  }
+  EXPECT_GE(observer_.batches, 2u);
+  EXPECT_LT(observer_.batches, 12u);
 }
 
 TEST_F(BatcherTest, ALargeRequestIsCutAndPutTogetherAgain) {
@@ -285,6 +310,7 @@ TEST_F(BatcherTest, ASlabGoesToWhoHasWaitedLongest) {
 // The slab that an unwanted request would have had is not lost when nothing else is under way.
 TEST_F(BatcherTest, AnUnwantedRequestPassesItsTurnOn) {
   Start(4, 1);
+  const std::shared_ptr<const LoadedModel> other = *engine_->Load(test::Id1());
   device_->Block();
   auto running = Make({1, 2, 3, 4});
   batcher_->Submit(*running);
@@ -294,7 +320,6 @@ TEST_F(BatcherTest, AnUnwantedRequestPassesItsTurnOn) {
     batcher_->Submit(*unwanted.back());
     unwanted.back()->unwanted = true;
   }
-  const std::shared_ptr<const LoadedModel> other = *engine_->Load(test::Id1());
   Task last(other, {7}, *resumer_);
   batcher_->Submit(last);
   device_->Unblock();
@@ -331,7 +356,7 @@ TEST_F(BatcherTest, AFailingDeviceFailsTheRequestOnce) {
 }
 
 TEST_F(BatcherTest, ManyThreadsGetTheirOwnNumbers) {
-  Start(16, 3, /*inline_work=*/4);
+  Start(16, 3, Route::kAuto);
   constexpr int kThreads = 6;
   constexpr int kRequests = 200;
   std::vector<std::thread> threads;

@@ -27,9 +27,33 @@ bool Mentions(const CommandLine& line, const std::string& text) {
 }
 
 TEST(CommandLineTest, ReadsFlags) {
-  const CommandLine line = Parse({"--model", "a=/x/a", "--model", "b=/x/b", "--devices", "0,2", "--grpc-address",
-                                  "[::1]:9", "--http-address", "", "--slab-rows=77", "--model-versions", "all",
-                                  "--reflection", "false", "--drain-delay-ms", "5"});
+  const CommandLine line = Parse({"--model",
+                                  "a=/x/a",
+                                  "--model",
+                                  "b=/x/b",
+                                  "--devices",
+                                  "0,2",
+                                  "--grpc-address",
+                                  "[::1]:9",
+                                  "--http-address",
+                                  "",
+                                  "--slab-rows=77",
+                                  "--model-versions",
+                                  "all",
+                                  "--reflection",
+                                  "false",
+                                  "--drain-delay-ms",
+                                  "5",
+                                  "--route",
+                                  "all_gpus",
+                                  "--kernel",
+                                  "cusparse",
+                                  "--lane-bytes",
+                                  "65536",
+                                  "--gpu-memory-bytes",
+                                  "12345678",
+                                  "--spin-microseconds",
+                                  "7"});
   ASSERT_EQ(line.action, CommandLine::Action::kRun) << (line.problems.empty() ? "" : line.problems[0]);
   ASSERT_EQ(line.config.models.models.size(), 2u);
   EXPECT_EQ(line.config.models.models[1].name, "b");
@@ -41,6 +65,11 @@ TEST(CommandLineTest, ReadsFlags) {
   EXPECT_EQ(line.config.front.http_address, "");
   EXPECT_FALSE(line.config.front.reflection);
   EXPECT_EQ(line.config.drain.delay.count(), 5);
+  EXPECT_EQ(line.config.engine.route, Route::kAllGpus);
+  EXPECT_EQ(line.config.engine.kernel, SumKernel::kCusparse);
+  EXPECT_EQ(line.config.engine.lane_bytes, 65536u);
+  EXPECT_EQ(line.config.engine.gpu_memory, 12345678u);
+  EXPECT_EQ(line.config.engine.spin_microseconds, 7u);
 }
 
 TEST(CommandLineTest, FlagsWinOverVariablesAndVariablesOverTheFile) {
@@ -82,6 +111,11 @@ TEST(CommandLineTest, RefusesSettingsThatDoNotGoTogether) {
   EXPECT_TRUE(Mentions(Parse({"--config", "/nowhere/x.toml"}), "/nowhere/x.toml cannot be read"));
   EXPECT_TRUE(Mentions(Parse({"--model", ".a=a"}), "name"));
   EXPECT_TRUE(Mentions(Parse({"--model", "a"}), "NAME=FILE"));
+  EXPECT_TRUE(
+      Mentions(Parse({"--model", "a=a", "--route", "cpu"}), "one of inline, pool, mapped, copied, all_gpus, auto"));
+  EXPECT_TRUE(Mentions(Parse({"--model", "a=a", "--kernel", "fast"}), "one of exact, cusparse"));
+  EXPECT_TRUE(
+      Mentions(Parse({"--model", "a=a", "--spin-microseconds", "100001"}), "auto or a whole number from 0 to 100000"));
 }
 
 TEST(CommandLineTest, HelpShowsEveryOptionWithItsDefault) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -53,11 +55,18 @@ std::set<std::string> Describe(const std::vector<prometheus::MetricFamily>& fami
 
 // All metrics with all their labels: what users' dashboards and alerts rest on.
 TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
+  EngineOptions options;
+  options.devices.kind = DeviceSelection::Kind::kCpu;
+  options.slab = {.rows = 16, .entries = 16, .results = 16};
+  options.slabs = 1;
+  options.cpu_threads = 1;
+  options.measure_costs = false;
+  const std::unique_ptr<Engine> engine = *Engine::Create(options);
   Metrics metrics;
-  metrics.SetDevices({{"cpu", "a CPU", -1, "", 0}}, false);
+  metrics.SetDevices(engine->devices(), false);
   ServedModel served({"m", 1, ""}, metrics.AddModel({"m", 1, ""}));
-  served.SetAvailable(std::make_shared<LoadedModel>(test::R4(), std::vector<std::unique_ptr<ResidentModel>>()));
-  metrics.OnModelState(served);
+  served.SetAvailable(*engine->Load(test::R4()));
+  metrics.OnModelState(served, engine->devices(), std::chrono::milliseconds(1));
   std::ifstream in(WIDELANE_METRICS_GOLDEN);
   std::stringstream golden;
   golden << in.rdbuf();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,7 +45,7 @@ class DoneSlab {
  public:
   DoneSlab(const std::shared_ptr<const Model>& model, const std::vector<double>& raw) {
     slab_ = *Slab::Create({.rows = 64, .entries = 64, .results = 64}, memory_);
-    slab_->Open(std::make_shared<LoadedModel>(model, std::vector<std::unique_ptr<ResidentModel>>()), false);
+    slab_->Open(std::make_shared<LoadedModel>(model, std::vector<std::unique_ptr<ResidentModel>>(), false), {});
     segment_ = *slab_->Claim(raw.size(), 0, kWantScores | kWantRaw);
     slab_->Seal();
     for (size_t row = 0; row < raw.size(); ++row) {
@@ -107,6 +109,65 @@ TEST(ReplyWriterTest, NamesTheFirstScoreBeyondFloat32) {
   writer.Start({model.get(), "1", 4, kReplyRaw, 0});
   writer.Add(done.slab(), done.segment(), 0);
   EXPECT_TRUE(writer.Check().ok());
+}
+
+// A model with six outputs and labels.
+std::shared_ptr<const Model> Six() {
+  return test::MakeModel(
+      {.features = 1, .outputs = 6, .weights = {1, 2, 3, 4, 5, 6}, .labels = {"a", "b", "c", "d", "e", "f"}});
+}
+
+TEST(ReplyWriterTest, AsksForNoMoreOutputsThanItShows) {
+  const auto six = Six();
+  const auto best = [](const Model& model, uint8_t outputs, uint32_t top_k) {
+    return BestWanted({&model, "1", 1, outputs, top_k});
+  };
+  EXPECT_EQ(best(*six, kReplyLabels, 0), 1u);
+  EXPECT_EQ(best(*six, kReplyTopK, 1), 1u);
+  EXPECT_EQ(best(*six, kReplyTopK, 3), 4u);
+  EXPECT_EQ(best(*six, kReplyTopK | kReplyLabels, 4), 4u);
+  EXPECT_EQ(best(*six, kReplyTopK, 5), 6u);  // the next step is beyond the outputs
+  EXPECT_EQ(best(*six, kReplyTopK, 6), 0u);
+  for (const uint8_t all : {kReplyScores, kReplyRaw, kReplyProbabilities}) {
+    EXPECT_EQ(best(*six, static_cast<uint8_t>(all | kReplyTopK), 2), 0u);
+  }
+  EXPECT_EQ(best(*test::R4(), kReplyLabels, 0), 0u);
+
+  const auto many = test::MakeModel({.features = 1, .outputs = 1000, .weights = std::vector<float>(1000, 1)});
+  EXPECT_EQ(best(*many, kReplyTopK, 10), 16u);
+  EXPECT_EQ(best(*many, kReplyTopK, 17), 64u);
+  EXPECT_EQ(best(*many, kReplyTopK, 65), kMaxBest);
+  EXPECT_EQ(best(*many, kReplyTopK, kMaxBest), kMaxBest);
+  EXPECT_EQ(best(*many, kReplyTopK, kMaxBest + 1), 0u);
+}
+
+TEST(ReplyWriterTest, TakesTheFirstOfTheBestOutputs) {
+  const auto six = Six();
+  test::PlainMemory memory;
+  const std::unique_ptr<Slab> slab = *Slab::Create({.rows = 2, .entries = 1, .results = 8}, memory);
+  slab->Open(std::make_shared<LoadedModel>(six, std::vector<std::unique_ptr<ResidentModel>>(), false), {.best = 4});
+  const Segment segment = *slab->Claim(2, 0, 0);
+  slab->Seal();
+  const std::vector<uint32_t> outputs = {5, 4, 3, 2, 1, 0, 2, 3};
+  const std::vector<float> scores = {9, 8, 7, std::numeric_limits<float>::infinity(), 4, 3, 2, 1};
+  std::copy(outputs.begin(), outputs.end(), slab->view().best_outputs);
+  std::copy(scores.begin(), scores.end(), slab->view().best_scores);
+
+  ReplyWriter writer;
+  writer.Start({six.get(), "1", 2, kReplyTopK | kReplyLabels, 3});
+  writer.Add(*slab, segment, 0);
+  EXPECT_TRUE(writer.Check().ok());  // the one beyond float32 is not shown
+  const v1::ScoreReply reply = Parse(writer.Finish(0, nullptr));
+  EXPECT_EQ(std::vector<uint32_t>(reply.top_outputs().begin(), reply.top_outputs().end()),
+            (std::vector<uint32_t>{5, 4, 3, 1, 0, 2}));
+  EXPECT_EQ(std::vector<float>(reply.top_scores().begin(), reply.top_scores().end()),
+            (std::vector<float>{9, 8, 7, 4, 3, 2}));
+  EXPECT_EQ(reply.labels(0), "f");
+  EXPECT_EQ(reply.labels(1), "b");
+
+  writer.Start({six.get(), "1", 2, kReplyTopK, 4});
+  writer.Add(*slab, segment, 0);
+  EXPECT_NE(std::string(writer.Check().message()).find("row 0, output 2"), std::string::npos) << writer.Check();
 }
 
 TEST(ReplyWriterTest, CarriesStageTimes) {

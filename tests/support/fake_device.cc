@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/src/numeric.h"
+#include "widelane/engine/outputs.h"
 
 namespace widelane::test {
 namespace {
@@ -31,7 +32,9 @@ void RawOf(const Model& model, const BatchView& batch, uint32_t row, std::vector
     int64_t steps = 0;
     for (uint32_t j = batch.row_begin[row]; j < batch.row_begin[row + 1]; ++j) {
       const size_t index = batch.indices16 != nullptr ? batch.indices16[j] : batch.indices32[j];
-      const double value = batch.values != nullptr ? batch.values[j] : 1.0;
+      const double value = batch.values32 != nullptr   ? batch.values32[j]
+                           : batch.values16 != nullptr ? numeric::FromFloat16(batch.values16[j])
+                                                       : 1.0;
       steps += numeric::Term(WeightAt(model, index * model.outputs() + k), value * grid.inverse_step);
     }
     raw[k] = numeric::RawSum(steps, grid.step, model.scale()[k], model.bias()[k]);
@@ -58,22 +61,39 @@ class FakeLane : public Lane {
  public:
   explicit FakeLane(std::shared_ptr<FakeDeviceControl> control) : control_(std::move(control)) {}
 
-  absl::Status Score(const Model& model, const ResidentModel& /*resident*/, const BatchView& batch, uint32_t first_row,
-                     uint32_t rows, StageTimes& stages) override {
+  absl::Status Start(const LaneWork& work) override {
+    work_ = work;
+    control_->CountBatch(work.rows);
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(StageTimes& stages) override {
     const auto begin = std::chrono::steady_clock::now();
-    if (absl::Status status = control_->Begin(rows); !status.ok()) return status;
+    if (absl::Status status = control_->Obey(); !status.ok()) return status;
+    const Model& model = *work_.model;
+    const BatchView& batch = *work_.batch;
     std::vector<double> raw(model.outputs());
-    for (uint32_t row = first_row; row < first_row + rows; ++row) {
+    std::vector<float> scores(model.outputs());
+    std::vector<uint32_t> scratch(model.outputs());
+    for (uint32_t row = work_.first_row; row < work_.first_row + work_.rows; ++row) {
       RawOf(model, batch, row, raw);
+      LinkOf(model, raw, scores.data());
       const size_t at = static_cast<size_t>(row) * model.outputs();
       if (batch.raw != nullptr) std::copy(raw.begin(), raw.end(), batch.raw + at);
-      if (batch.scores != nullptr) LinkOf(model, raw, batch.scores + at);
+      if (batch.scores != nullptr) std::copy(scores.begin(), scores.end(), batch.scores + at);
+      if (batch.best == 0) continue;
+      uint32_t* const best = batch.best_outputs + static_cast<size_t>(row) * batch.best;
+      TopK(raw.data(), model.outputs(), batch.best, scratch.data(), best);
+      for (uint32_t k = 0; k < batch.best; ++k) {
+        batch.best_scores[static_cast<size_t>(row) * batch.best + k] = scores[best[k]];
+      }
     }
     stages[Stage::kCompute] += std::chrono::steady_clock::now() - begin;
     return absl::OkStatus();
   }
 
  private:
+  LaneWork work_;
   const std::shared_ptr<FakeDeviceControl> control_;
 };
 
@@ -109,11 +129,15 @@ bool FakeDeviceControl::WaitForBatches(uint64_t batches, std::chrono::millisecon
   return changed_.wait_for(lock, timeout, [&] { return batches_ >= batches; });
 }
 
-absl::Status FakeDeviceControl::Begin(uint32_t rows) {
-  std::unique_lock lock(mutex_);
+void FakeDeviceControl::CountBatch(uint32_t rows) {
+  const std::lock_guard lock(mutex_);
   ++batches_;
   rows_ += rows;
   changed_.notify_all();
+}
+
+absl::Status FakeDeviceControl::Obey() {
+  std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !blocked_; });
   absl::Status status = failure_;
   lock.unlock();

@@ -38,8 +38,9 @@ class FakeDeviceControl {
  private:
   friend class FakeLane;
   friend class FakeDevice;
-  // What a lane does before it scores.
-  absl::Status Begin(uint32_t rows);
+  // What a lane does when it starts a batch, and before it scores it.
+  void CountBatch(uint32_t rows);
+  absl::Status Obey();
   absl::Status BeginLoad();
 
   std::atomic<int64_t> delay_ms_{0};

@@ -15,6 +15,7 @@ ServerConfig TestServer::Config() {
   config.engine.cpu_threads = 2;
   config.engine.slab = {.rows = 1 << 14, .entries = 1 << 20, .results = 1 << 16};
   config.engine.slabs = 4;
+  config.engine.measure_costs = false;
   config.drain.delay = std::chrono::milliseconds(0);
   config.log.level = "error";
   return config;

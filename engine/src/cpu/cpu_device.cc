@@ -4,13 +4,12 @@
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cpu/cpu_features.h"
-#include "cpu/thread_pool.h"
 #include "cut_rows.h"
-#include "widelane/engine/usable_cores.h"
 
 namespace widelane {
 
@@ -18,21 +17,32 @@ namespace {
 
 using cpu::KernelModel;
 using cpu::RowKernels;
-using cpu::ThreadPool;
 
-// Work ((entries + rows) x outputs) a thread takes at once: some 30 us, far more than handing it over costs.
-constexpr uint64_t kChunkWork = 1 << 16;
+// Work ((entries + rows) x outputs) a thread takes at once: 2 to 3 us for one output, more than taking it costs.
+constexpr uint64_t kChunkWork = 6000;
+// Larger batches are cut into this many chunks a thread, so that a thread that came late does not hold up the others.
+constexpr uint64_t kChunksPerThread = 4;
 
-// Space for one row's sums and raw numbers, kept as large as the largest model so far.
-struct Scratch {
-  std::vector<int64_t> sums;
-  std::vector<double> raw;
+// Weights up to this size stay in a core's own caches.
+constexpr size_t kCacheBytes = 2 << 20;
 
-  void Fit(uint32_t outputs) {
-    if (sums.size() >= outputs) return;
-    sums.resize(outputs);
-    raw.resize(outputs);
+// A thread's scratch, kept as large as the largest model so far.
+class Scratch {
+ public:
+  cpu::KernelScratch For(uint32_t outputs) {
+    const size_t size = cpu::ScratchSize(outputs);
+    if (sums_.size() < size) {
+      sums_.resize(size);
+      raw_.resize(size);
+      shares_.resize(size);
+    }
+    return {sums_.data(), raw_.data(), shares_.data()};
   }
+
+ private:
+  std::vector<uint64_t> sums_;
+  std::vector<double> raw_;
+  std::vector<double> shares_;
 };
 
 // The weights stay where the model has them.
@@ -40,58 +50,67 @@ class CpuModel : public ResidentModel {
  public:
   explicit CpuModel(const Model& model)
       : kernel_model{model.weights(), model.bias().data(), model.scale().data(), model.max_weight(),
-                     model.outputs(), model.weight_type(), model.link()} {}
+                     model.outputs(), model.weight_type(), model.link(),         model.weight_bytes() > kCacheBytes} {}
 
   const KernelModel kernel_model;
 };
 
-// One thread pool and its scratch, shared by the lanes.
+// The thread pool and its scratch, shared by the lanes.
 struct CpuShared {
-  CpuShared(RowKernels row_kernels, size_t threads)
-      : kernels(row_kernels), pool(threads - 1), helper_scratch(pool.helpers()) {}
+  CpuShared(RowKernels row_kernels, std::shared_ptr<ThreadPool> threads)
+      : kernels(row_kernels), pool(std::move(threads)), helper_scratch(pool->helpers()) {}
 
   const RowKernels kernels;
-  ThreadPool pool;
-  std::vector<Scratch> helper_scratch;  // [pool.helpers()], each used by its own thread
+  const std::shared_ptr<ThreadPool> pool;
+  std::vector<Scratch> helper_scratch;  // [pool->helpers()], each used by its own thread
 };
 
 class CpuLane : public Lane {
  public:
-  explicit CpuLane(CpuShared& shared) : shared_(shared) {}
+  CpuLane(CpuShared& shared, bool alone) : shared_(shared), alone_(alone || shared.pool->helpers() == 0) {}
 
-  absl::Status Score(const Model& model, const ResidentModel& resident, const BatchView& batch, uint32_t first_row,
-                     uint32_t rows, StageTimes& stages) override {
+  absl::Status Start(const LaneWork& work) override {
     const auto start = std::chrono::steady_clock::now();
-    const KernelModel& kernel_model = static_cast<const CpuModel&>(resident).kernel_model;
-    scratch_.Fit(model.outputs());
-    const uint64_t work = WorkOfRows(batch, first_row, rows) * model.outputs();
-    if (work < 2 * kChunkWork || rows < 2 || shared_.pool.helpers() == 0) {
-      Rows(kernel_model, batch, first_row, rows, scratch_);
+    const KernelModel& model = static_cast<const CpuModel&>(*work.resident).kernel_model;
+    const uint64_t chunks = alone_ ? 1 : ChunksOf(work, model.outputs);
+    if (chunks < 2) {
+      Rows(model, *work.batch, work.first_row, work.rows, scratch_);
     } else {
-      InChunks(kernel_model, batch, first_row, rows, work);
+      InChunks(model, work, chunks);
     }
-    stages[Stage::kCompute] += std::chrono::steady_clock::now() - start;
+    time_ = std::chrono::steady_clock::now() - start;
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(StageTimes& stages) override {
+    stages[Stage::kCompute] += time_;
     return absl::OkStatus();
   }
 
  private:
-  void Rows(const KernelModel& model, const BatchView& batch, uint32_t first, uint32_t rows, Scratch& scratch) {
-    shared_.kernels.score_rows(model, batch, first, rows, scratch.sums.data(), scratch.raw.data());
+  uint64_t ChunksOf(const LaneWork& work, uint32_t outputs) const {
+    const uint64_t most = kChunksPerThread * (shared_.pool->helpers() + 1);
+    return std::min(
+        {uint64_t{work.rows}, WorkOfRows(*work.batch, work.first_row, work.rows) * outputs / kChunkWork, most});
   }
 
-  void InChunks(const KernelModel& model, const BatchView& batch, uint32_t first_row, uint32_t rows, uint64_t work) {
-    const uint64_t chunks = std::min<uint64_t>(rows, work / kChunkWork);
-    shared_.pool.ForEachChunk(chunks, [&](size_t worker, size_t chunk) {
-      Scratch& scratch = worker == 0 ? scratch_ : shared_.helper_scratch[worker - 1];
-      scratch.Fit(model.outputs);
-      const uint32_t begin = PartBegin(batch, first_row, rows, chunk, chunks);
-      const uint32_t end = PartBegin(batch, first_row, rows, chunk + 1, chunks);
-      if (begin < end) Rows(model, batch, begin, end - begin, scratch);
+  void Rows(const KernelModel& model, const BatchView& batch, uint32_t first, uint32_t rows, Scratch& scratch) {
+    shared_.kernels.score_rows(model, batch, first, rows, scratch.For(model.outputs));
+  }
+
+  void InChunks(const KernelModel& model, const LaneWork& work, uint64_t chunks) {
+    shared_.pool->ForEachChunk(chunks, [&](size_t worker, size_t chunk) {
+      const uint32_t begin = PartBegin(*work.batch, work.first_row, work.rows, chunk, chunks);
+      const uint32_t end = PartBegin(*work.batch, work.first_row, work.rows, chunk + 1, chunks);
+      if (begin == end) return;
+      Rows(model, *work.batch, begin, end - begin, worker == 0 ? scratch_ : shared_.helper_scratch[worker - 1]);
     });
   }
 
   CpuShared& shared_;
+  const bool alone_;
   Scratch scratch_;
+  std::chrono::nanoseconds time_{0};
 };
 
 // The processor's name as Linux tells it.
@@ -107,31 +126,39 @@ std::string ProcessorName() {
 
 class CpuDevice : public Device {
  public:
-  CpuDevice(RowKernels kernels, size_t threads) : threads_(threads), shared_(kernels, threads) {
+  CpuDevice(RowKernels kernels, std::shared_ptr<ThreadPool> pool) : shared_(kernels, std::move(pool)) {
+    const size_t threads = shared_.pool->helpers() + 1;
     info_.id = "cpu";
     info_.name =
         absl::StrCat(ProcessorName(), ", ", kernels.name, ", ", threads, threads == 1 ? " thread" : " threads");
   }
 
   const DeviceInfo& info() const override { return info_; }
-  size_t lanes() const override { return threads_; }
-  absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override { return std::make_unique<CpuLane>(shared_); }
+  // One that keeps all cores busy, and one whose caller is already awake when the first is done.
+  size_t lanes() const override { return 2; }
+  absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override { return std::make_unique<CpuLane>(shared_, false); }
+  std::unique_ptr<Lane> MakeInlineLane() { return std::make_unique<CpuLane>(shared_, true); }
   absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) override {
     return std::make_unique<CpuModel>(model);
   }
 
  private:
-  const size_t threads_;
   DeviceInfo info_;
   CpuShared shared_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const EngineOptions& options) {
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const EngineOptions& options, std::shared_ptr<ThreadPool> pool) {
   const absl::StatusOr<RowKernels> kernels = cpu::ChooseRowKernels(options.instruction_set);
   if (!kernels.ok()) return kernels.status();
-  return std::make_unique<CpuDevice>(*kernels, options.cpu_threads == 0 ? UsableCores() : options.cpu_threads);
+  return std::make_unique<CpuDevice>(*kernels, std::move(pool));
+}
+
+absl::StatusOr<std::unique_ptr<Lane>> MakeInlineLane(Device& cpu) {
+  auto* device = dynamic_cast<CpuDevice*>(&cpu);
+  if (device == nullptr) return cpu.MakeLane();
+  return device->MakeInlineLane();
 }
 
 }  // namespace widelane

@@ -7,14 +7,19 @@
 
 #include "absl/status/statusor.h"
 #include "backend.h"
+#include "thread_pool.h"
 #include "widelane/engine/options.h"
 
 namespace widelane {
 
-// Uses options.cpu_threads cores (0: all usable ones) and options.instruction_set. It has one lane a core; a batch of
-// much work is cut by rows over a pool all lanes share. Errors: FAILED_PRECONDITION when the machine lacks the
+// Uses options.instruction_set and, for batches of much work, which are cut by rows, the helpers of `pool`. Start does
+// all the work, on the calling thread and the pool's. Errors: FAILED_PRECONDITION when the machine lacks the
 // instruction set.
-absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const EngineOptions& options);
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const EngineOptions& options, std::shared_ptr<ThreadPool> pool);
+
+// A lane that never uses the pool, for small batches on the calling thread. Of a device that is not from MakeCpuDevice
+// (one that stands for it in tests), an ordinary lane. Errors: as MakeLane.
+absl::StatusOr<std::unique_ptr<Lane>> MakeInlineLane(Device& cpu);
 
 }  // namespace widelane
 

@@ -6,7 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/cuda_device.h"
 #include "cuda/discovery.h"
+#include "cuda/gpu.h"
+#include "cuda/numa.h"
 #include "cuda/pinned_memory.h"
+#include "cuda/sharded_device.h"
 
 namespace widelane {
 namespace {
@@ -41,6 +44,21 @@ std::vector<DeviceInfo> Select(const DeviceSelection& selection, const std::vect
   return selected;
 }
 
+std::unique_ptr<HostMemory> MakePinnedMemory(const std::vector<std::shared_ptr<cuda::Gpu>>& gpus) {
+  std::vector<cuda::PinnedMemory::Home> homes;
+  homes.reserve(gpus.size());
+  for (const auto& gpu : gpus) homes.push_back({gpu->index(), cuda::NumaNodeOf(gpu->info().pci_address)});
+  const bool near = cuda::NearMemoryWorks(homes);
+  return std::make_unique<cuda::PinnedMemory>(std::move(homes), near);
+}
+
+// Together they are of use only for the contract's sums, and partial sums are added up in one call.
+std::unique_ptr<Device> ShardOver(std::vector<std::shared_ptr<cuda::Gpu>> gpus, const EngineOptions& options) {
+  if (gpus.size() < 2 || options.kernel != SumKernel::kExact) return nullptr;
+  gpus.resize(std::min<size_t>(gpus.size(), cuda::kMaxPartials));
+  return std::make_unique<cuda::ShardedDevice>(std::move(gpus), options);
+}
+
 }  // namespace
 
 CudaDiscovery DiscoverCudaDevices(const DeviceSelection& selection, const EngineOptions& options) {
@@ -51,22 +69,31 @@ CudaDiscovery DiscoverCudaDevices(const DeviceSelection& selection, const Engine
     found.reason = std::string(visible.status().message());
     return found;
   }
+  std::vector<std::shared_ptr<cuda::Gpu>> gpus;
   for (const DeviceInfo& gpu : Select(selection, *visible, found.reason)) {
     const absl::Status status = cuda::PrepareGpu(gpu);
     if (status.ok()) {
-      found.devices.push_back(std::make_unique<cuda::CudaDevice>(gpu, options));
+      gpus.push_back(std::make_shared<cuda::Gpu>(gpu, options));
       continue;
     }
     absl::StrAppend(&found.reason, found.reason.empty() ? "" : "; ", gpu.id, " left out: ", status.message());
     if (selection.kind == DeviceSelection::Kind::kList) {
-      found.devices.clear();
+      gpus.clear();
       break;
     }
   }
-  if (!found.devices.empty()) {
-    found.memory = std::make_unique<cuda::PinnedMemory>(found.devices.front()->info().index);
-  }
+  if (gpus.empty()) return found;
+  for (const auto& gpu : gpus) found.devices.push_back(std::make_unique<cuda::CudaDevice>(gpu, options));
+  found.memory = MakePinnedMemory(gpus);
+  found.sharded = ShardOver(std::move(gpus), options);
   return found;
+}
+
+std::unique_ptr<Device> MakeShardedCudaDevice(const std::vector<DeviceInfo>& gpus, const EngineOptions& options) {
+  std::vector<std::shared_ptr<cuda::Gpu>> shared;
+  shared.reserve(gpus.size());
+  for (const DeviceInfo& gpu : gpus) shared.push_back(std::make_shared<cuda::Gpu>(gpu, options));
+  return ShardOver(std::move(shared), options);
 }
 
 }  // namespace widelane

@@ -5,44 +5,27 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "backend.h"
-#include "cuda/owners.h"
+#include "cuda/gpu.h"
 #include "widelane/engine/options.h"
 
 namespace widelane::cuda {
 
-// A model's weights, bias and scales in the memory of one GPU. Never changes once made.
-class CudaResident : public ResidentModel {
- public:
-  // On the current device, which is `device`. Returns when everything is there.
-  static absl::StatusOr<std::unique_ptr<CudaResident>> Create(const Model& model, int device);
-
-  const std::byte* weights() const { return weights_.data(); }
-  const double* bias() const { return bias_.data(); }
-  const double* scale() const { return scale_.data(); }
-
- private:
-  CudaResident() = default;
-
-  DeviceBuffer<std::byte> weights_;
-  DeviceBuffer<double> bias_;
-  DeviceBuffer<double> scale_;
-};
-
 class CudaDevice : public Device {
  public:
-  // `info.index` is the GPU's position among the visible ones.
-  CudaDevice(DeviceInfo info, const EngineOptions& options) : info_(std::move(info)), options_(options) {}
+  CudaDevice(std::shared_ptr<Gpu> gpu, const EngineOptions& options) : gpu_(std::move(gpu)), options_(options) {}
 
-  const DeviceInfo& info() const override { return info_; }
+  const DeviceInfo& info() const override { return gpu_->info(); }
   size_t lanes() const override { return options_.lanes; }
-  // Binds the calling thread to this GPU.
+  // Errors, besides a lack of memory: FAILED_PRECONDITION when options.kernel is cuSPARSE and there is none.
   absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override;
+  absl::Status BindThread() override { return gpu_->BindThread(); }
   absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) override;
 
  private:
-  const DeviceInfo info_;
+  const std::shared_ptr<Gpu> gpu_;
   const EngineOptions options_;
 };
 

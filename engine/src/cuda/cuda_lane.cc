@@ -1,204 +1,247 @@
 #include "cuda/cuda_lane.h"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "cuda/cuda_device.h"
 #include "cuda/cuda_error.h"
+#include "cuda/lane_work.h"
+#include "cuda/resident.h"
 #include "numeric.h"
+#include "spin.h"
 
 namespace widelane::cuda {
 namespace {
 
-// Moves what `made` holds into `to`.
-template <typename T>
-absl::Status Keep(absl::StatusOr<T> made, T& to) {
-  if (!made.ok()) return made.status();
-  to = *std::move(made);
-  return absl::OkStatus();
+// Results beyond this are copied out from device memory, in chunks of up to kResultBytes; fewer are written to the host
+// by the kernels, which costs no call and no wait.
+constexpr size_t kMostWrittenBytes = size_t{1} << 20;
+constexpr size_t kResultBytes = size_t{4} << 20;
+
+size_t ResultBytes(const BatchView& batch) {
+  return (batch.scores != nullptr ? sizeof(*batch.scores) : 0) + (batch.raw != nullptr ? sizeof(*batch.raw) : 0);
+}
+
+// A few bytes a row never hold the kernels up. Raw sums that kernels read again are better in device memory.
+bool CopiesOut(const LaneWork& work) {
+  const BatchView& batch = *work.batch;
+  if (batch.raw != nullptr && batch.scores != nullptr && !numeric::IsPointwise(work.model->link())) return true;
+  const size_t row_bytes = ResultBytes(batch) * work.model->outputs();
+  return row_bytes > sizeof(float) + sizeof(double) && row_bytes * work.rows > kMostWrittenBytes;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const SlabOptions& slab, int device) {
-  std::unique_ptr<CudaLane> lane(new CudaLane(slab, device));
+CudaLane::CudaLane(const EngineOptions& options, int device)
+    : options_(options), spin_(SpinTime(options)), device_(device) {}
+
+absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const EngineOptions& options, int device) {
+  std::unique_ptr<CudaLane> lane(new CudaLane(options, device));
   if (absl::Status status = lane->Allocate(); !status.ok()) return status;
   return lane;
 }
 
 absl::Status CudaLane::Allocate() {
-  const size_t rows = slab_.rows;
-  const size_t pieces = MaxPieces(slab_.entries);
-  absl::Status status = Keep(CreateDeviceBuffer<uint32_t>(rows + 1, device_), row_begin_);
-  status.Update(Keep(CreateDeviceBuffer<float>(rows, device_), row_max_));
-  status.Update(Keep(CreateDeviceBuffer<uint32_t>(slab_.entries, device_), indices_));
-  status.Update(Keep(CreateDeviceBuffer<float>(slab_.entries, device_), values_));
-  status.Update(Keep(CreateDeviceBuffer<Piece>(pieces, device_), pieces_));
-  status.Update(Keep(CreateDeviceBuffer<uint32_t>(pieces, device_), long_rows_));
-  status.Update(Keep(CreateDeviceBuffer<int64_t>(slab_.results, device_), long_sums_));
-  status.Update(Keep(CreateDeviceBuffer<double>(slab_.results, device_), raw_));
-  status.Update(Keep(CreateDeviceBuffer<float>(slab_.results, device_), scores_));
-  status.Update(Keep(CreatePinnedBuffer<Piece>(pieces, device_), host_pieces_));
-  status.Update(Keep(CreatePinnedBuffer<uint32_t>(pieces, device_), host_long_rows_));
-  for (Event* event : {&started_, &transferred_in_, &computed_, &transferred_out_}) {
-    status.Update(Keep(CreateEvent(device_), *event));
+  absl::Status status = Keep(InputBuffers::Create(options_, device_), inputs_);
+  status.Update(Keep(LongRows::Create(options_.slab.entries, device_), long_rows_));
+  status.Update(Keep(CreateDeviceBuffer<std::byte>(ScratchBytes(options_.slab.results), device_), scratch_));
+  const size_t slab_bytes = size_t{options_.slab.results} * (sizeof(float) + sizeof(double));
+  for (DeviceBuffer<std::byte>& results : results_) {
+    status.Update(Keep(CreateDeviceBuffer<std::byte>(std::min(kResultBytes, slab_bytes), device_), results));
   }
-  status.Update(Keep(CreateStream(device_), stream_));
+  status.Update(CreateEvents());
+  status.Update(Keep(CreateStream(device_), compute_));
+  status.Update(Keep(CreateStream(device_), copy_out_));
   return status;
 }
 
-absl::Status CudaLane::Score(const Model& model, const ResidentModel& resident, const BatchView& batch,
-                             uint32_t first_row, uint32_t rows, StageTimes& stages) {
-  if (rows == 0 || (batch.scores == nullptr && batch.raw == nullptr)) return absl::OkStatus();
-  const uint32_t first_entry = batch.row_begin[first_row];
-  const Part part = {.batch = batch,
-                     .first_row = first_row,
-                     .rows = rows,
-                     .first_entry = first_entry,
-                     .entries = batch.row_begin[first_row + rows] - first_entry,
-                     .first_result = size_t{first_row} * model.outputs(),
-                     .results = size_t{rows} * model.outputs()};
-  if (absl::Status status = CheckFits(part); !status.ok()) return status;
-
-  const auto begin = std::chrono::steady_clock::now();
-  absl::Status status = Enqueue(model, static_cast<const CudaResident&>(resident), part);
-  stages[Stage::kLaunch] += std::chrono::steady_clock::now() - begin;
-  if (!status.ok()) {
-    // What has been started uses the batch's memory, which the caller gives away on return.
-    (void)cudaStreamSynchronize(stream_.get());
-    return status;
+absl::Status CudaLane::CreateEvents() {
+  absl::Status status = Keep(CreateEvent(device_), mapped_done_);
+  for (ChunkEvents& events : chunk_events_) {
+    for (Event* event : {&events.begun, &events.computed, &events.taken_out}) {
+      status.Update(Keep(CreateTimedEvent(device_), *event));
+    }
   }
-  if (status = Wait(); !status.ok()) return status;
-  return AddStages(stages);
-}
-
-// The engine cuts batches to fit; memory is not to be overwritten should it ever fail to.
-absl::Status CudaLane::CheckFits(const Part& part) const {
-  if (part.rows <= slab_.rows && part.entries <= slab_.entries && part.results <= slab_.results) {
-    return absl::OkStatus();
-  }
-  return absl::InternalError(absl::StrCat("a part of ", part.rows, " rows, ", part.entries, " entries and ",
-                                          part.results, " results is beyond the lane's ", slab_.rows, ", ",
-                                          slab_.entries, " and ", slab_.results));
-}
-
-absl::Status CudaLane::Enqueue(const Model& model, const CudaResident& resident, const Part& part) {
-  if (absl::Status status = Record(started_); !status.ok()) return status;
-  if (absl::Status status = EnqueueInputs(part); !status.ok()) return status;
-  // Long rows are looked for while the copies run.
-  ScoreArguments arguments = Arguments(model, resident, part);
-  arguments.cut = CutLongRows(arguments.plan, part.batch.row_begin + part.first_row, part.rows, host_pieces_.data(),
-                              host_long_rows_.data());
-  if (absl::Status status = EnqueuePieces(arguments.cut); !status.ok()) return status;
-  if (absl::Status status = Record(transferred_in_); !status.ok()) return status;
-  WIDELANE_CUDA_RETURN_IF_ERROR(LaunchScore(arguments, stream_.get()), device_);
-  if (absl::Status status = Record(computed_); !status.ok()) return status;
-  if (absl::Status status = EnqueueResults(part); !status.ok()) return status;
-  return Record(transferred_out_);
-}
-
-absl::Status CudaLane::EnqueueInputs(const Part& part) {
-  const BatchView& batch = part.batch;
-  absl::Status status = CopyIn(batch.row_begin + part.first_row, size_t{part.rows} + 1, row_begin_.data());
-  if (batch.row_max != nullptr) status.Update(CopyIn(batch.row_max + part.first_row, part.rows, row_max_.data()));
-  if (part.entries == 0) return status;
-  if (batch.indices16 != nullptr) {
-    status.Update(
-        CopyIn(batch.indices16 + part.first_entry, part.entries, reinterpret_cast<uint16_t*>(indices_.data())));
-  } else {
-    status.Update(CopyIn(batch.indices32 + part.first_entry, part.entries, indices_.data()));
-  }
-  if (batch.values != nullptr) status.Update(CopyIn(batch.values + part.first_entry, part.entries, values_.data()));
   return status;
 }
 
-absl::Status CudaLane::EnqueuePieces(const PieceCount& cut) {
-  if (cut.pieces == 0) return absl::OkStatus();
-  absl::Status status = CopyIn(host_pieces_.data(), cut.pieces, pieces_.data());
-  status.Update(CopyIn(host_long_rows_.data(), cut.long_rows, long_rows_.data()));
+absl::Status CudaLane::Start(const LaneWork& work) {
+  pending_ = {};
+  pending_.begun = Clock::now();
+  if (WantsNothing(work)) return absl::OkStatus();
+  if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
+  if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
+  long_rows_->Reset();
+  if (absl::Status status = work.mapped ? StartMapped(work) : StartCopied(work); !status.ok()) {
+    return Drain(std::move(status));
+  }
+  pending_.launched = Clock::now();
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::StartMapped(const LaneWork& work) {
+  const BatchView view = FromRow(*work.batch, work.first_row, work.model->outputs());
+  ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(*work.model);
+  SetRows(view, work.rows, 0, EntriesOf(work), arguments);
+  SetResults(view, arguments);
+  long_rows_->Cut(view, arguments);
+  if (absl::Status status = Launch(arguments); !status.ok()) return status;
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(mapped_done_.get(), compute_.get()), device_);
+  pending_.done = mapped_done_.get();
+  pending_.mapped = true;
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::StartCopied(const LaneWork& work) {
+  pending_.copies_out = CopiesOut(work);
+  if (absl::Status status = inputs_->CopyRows(*work.batch, work.first_row, work.rows); !status.ok()) return status;
+  const ChunkLimits limits = LimitsOf(work);
+  const uint32_t end = work.first_row + work.rows;
+  for (uint32_t row = work.first_row; row < end;) {
+    const Chunk chunk = NextChunk(*work.batch, row, end, limits);
+    if (absl::Status status = EnqueueChunk(work, chunk); !status.ok()) return status;
+    row += chunk.rows;
+  }
+  return absl::OkStatus();
+}
+
+ChunkLimits CudaLane::LimitsOf(const LaneWork& work) const {
+  const BatchView& batch = *work.batch;
+  ChunkLimits limits = inputs_->Limits(batch);
+  if (pending_.copies_out) {
+    const size_t rows = results_[0].size() / (ResultBytes(batch) * work.model->outputs());
+    limits.rows = static_cast<uint32_t>(std::min<size_t>(limits.rows, rows));
+  }
+  return limits;
+}
+
+absl::Status CudaLane::EnqueueChunk(const LaneWork& work, const Chunk& chunk) {
+  const uint32_t number = pending_.chunks;
+  // The chunk that was in the same slots.
+  const ChunkEvents* former = number < kSlots ? nullptr : &EventsOf(number - kSlots);
+  const cudaEvent_t slot_free = former == nullptr ? nullptr : former->computed.get();
+  if (absl::Status status = inputs_->CopyEntries(*work.batch, chunk, number, slot_free); !status.ok()) return status;
+
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(compute_.get(), inputs_->Copied(number), 0), device_);
+  if (pending_.copies_out && former != nullptr) {
+    WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(compute_.get(), former->taken_out.get(), 0), device_);
+  }
+  const BatchView host = FromRow(*work.batch, chunk.first_row, work.model->outputs());
+  const BatchView results = ResultsOf(host, chunk, number, work.model->outputs());
+  if (absl::Status status = EnqueueKernels(work, chunk, host, results); !status.ok()) return status;
+  pending_.done = EventsOf(number).computed.get();
+  if (pending_.copies_out) {
+    const size_t count = size_t{chunk.rows} * work.model->outputs();
+    if (absl::Status status = EnqueueCopyOut(results, host, count); !status.ok()) return status;
+    pending_.done = EventsOf(number).taken_out.get();
+  }
+  if (number < kTimedChunks) pending_.timed_entries += chunk.entries;
+  pending_.entries += chunk.entries;
+  ++pending_.chunks;
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::EnqueueKernels(const LaneWork& work, const Chunk& chunk, const BatchView& host,
+                                      const BatchView& results) {
+  const uint32_t number = pending_.chunks;
+  const BatchView view = inputs_->View(*work.batch, chunk, number);
+  ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(*work.model);
+  SetRows(FromRow(view, chunk.first_row, work.model->outputs()), chunk.rows, inputs_->FirstEntry(*work.batch, chunk),
+          chunk.entries, arguments);
+  SetResults(results, arguments);
+  long_rows_->Cut(host, arguments);
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(EventsOf(number).begun.get(), compute_.get()), device_);
+  if (absl::Status status = Launch(arguments); !status.ok()) return status;
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(EventsOf(number).computed.get(), compute_.get()), device_);
+  return absl::OkStatus();
+}
+
+BatchView CudaLane::ResultsOf(const BatchView& host, const Chunk& chunk, uint32_t number, size_t outputs) const {
+  const DeviceBuffer<std::byte>& buffer = results_[number % kSlots];
+  if (!pending_.copies_out || chunk.rows * outputs * ResultBytes(host) > buffer.size()) return host;
+  BatchView results = host;
+  std::byte* next = buffer.data();
+  if (host.raw != nullptr) {
+    results.raw = reinterpret_cast<double*>(next);
+    next += chunk.rows * outputs * sizeof(double);
+  }
+  if (host.scores != nullptr) results.scores = reinterpret_cast<float*>(next);
+  return results;
+}
+
+absl::Status CudaLane::EnqueueCopyOut(const BatchView& from, const BatchView& host, size_t results) {
+  const ChunkEvents& events = EventsOf(pending_.chunks);
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(copy_out_.get(), events.computed.get(), 0), device_);
+  if (from.raw != host.raw) {
+    WIDELANE_CUDA_RETURN_IF_ERROR(
+        cudaMemcpyAsync(host.raw, from.raw, results * sizeof(double), cudaMemcpyDeviceToHost, copy_out_.get()),
+        device_);
+  }
+  if (from.scores != host.scores) {
+    WIDELANE_CUDA_RETURN_IF_ERROR(
+        cudaMemcpyAsync(host.scores, from.scores, results * sizeof(float), cudaMemcpyDeviceToHost, copy_out_.get()),
+        device_);
+  }
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(events.taken_out.get(), copy_out_.get()), device_);
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::Launch(const ScoreArguments& arguments) {
+  ScoreArguments launched = arguments;
+  launched.scratch = scratch_.data();
+  launched.scratch_bytes = scratch_.size();
+  WIDELANE_CUDA_RETURN_IF_ERROR(LaunchScore(launched, compute_.get()), device_);
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::Finish(StageTimes& stages) {
+  if (pending_.done == nullptr) return absl::OkStatus();
+  if (absl::Status status = WaitFor(pending_.done, spin_, device_); !status.ok()) return Drain(std::move(status));
+  stages[Stage::kLaunch] += pending_.launched - pending_.begun;
+  if (!pending_.mapped) return AddTimes(stages);
+  stages[Stage::kCompute] += Clock::now() - pending_.launched;
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::AddTimes(StageTimes& stages) const {
+  const absl::StatusOr<std::chrono::nanoseconds> in = inputs_->TransferTime(pending_.chunks - 1);
+  if (!in.ok()) return in.status();
+  stages[Stage::kTransferIn] += *in;
+  StageTimes sum;
+  for (uint32_t number = 0; number < std::min(pending_.chunks, kTimedChunks); ++number) {
+    if (absl::Status status = AddChunkTimes(number, sum); !status.ok()) return status;
+  }
+  const double untimed = pending_.timed_entries == 0
+                             ? 1.0
+                             : static_cast<double>(pending_.entries) / static_cast<double>(pending_.timed_entries);
+  for (const Stage stage : {Stage::kCompute, Stage::kTransferOut}) {
+    stages[stage] += std::chrono::duration_cast<std::chrono::nanoseconds>(sum[stage] * untimed);
+  }
+  return absl::OkStatus();
+}
+
+// A copy out begins when its chunk is computed or the one before is out, whichever is later.
+absl::Status CudaLane::AddChunkTimes(uint32_t number, StageTimes& sum) const {
+  const ChunkEvents& events = EventsOf(number);
+  const auto compute = TimeBetween(events.begun.get(), events.computed.get(), device_);
+  if (!compute.ok()) return compute.status();
+  sum[Stage::kCompute] += *compute;
+  if (!pending_.copies_out) return absl::OkStatus();
+  auto out = TimeBetween(events.computed.get(), events.taken_out.get(), device_);
+  if (!out.ok()) return out.status();
+  if (number > 0) {
+    const auto since_last = TimeBetween(EventsOf(number - 1).taken_out.get(), events.taken_out.get(), device_);
+    if (!since_last.ok()) return since_last.status();
+    out = std::min(*out, *since_last);
+  }
+  sum[Stage::kTransferOut] += *out;
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::Drain(absl::Status status) const {
+  inputs_->Drain();
+  (void)cudaStreamSynchronize(compute_.get());
+  (void)cudaStreamSynchronize(copy_out_.get());
   return status;
-}
-
-ScoreArguments CudaLane::Arguments(const Model& model, const CudaResident& resident, const Part& part) const {
-  const BatchView& batch = part.batch;
-  ScoreArguments arguments;
-  arguments.plan = PlanSums(model.outputs());
-  arguments.weights = resident.weights();
-  arguments.bias = resident.bias();
-  arguments.scale = resident.scale();
-  arguments.max_weight = model.max_weight();
-  arguments.outputs = model.outputs();
-  arguments.weight_type = model.weight_type();
-  arguments.link = model.link();
-  arguments.rows = part.rows;
-  arguments.first_entry = part.first_entry;
-  arguments.row_begin = row_begin_.data();
-  if (batch.indices16 != nullptr) {
-    arguments.indices16 = reinterpret_cast<const uint16_t*>(indices_.data());
-  } else {
-    arguments.indices32 = indices_.data();
-  }
-  arguments.values = batch.values == nullptr ? nullptr : values_.data();
-  arguments.row_max = batch.row_max == nullptr ? nullptr : row_max_.data();
-  arguments.pieces = pieces_.data();
-  arguments.long_rows = long_rows_.data();
-  arguments.long_sums = long_sums_.data();
-  arguments.scores = batch.scores == nullptr ? nullptr : scores_.data();
-  const bool scores_need_raw = batch.scores != nullptr && !numeric::IsPointwise(model.link());
-  arguments.raw = batch.raw != nullptr || scores_need_raw ? raw_.data() : nullptr;
-  return arguments;
-}
-
-absl::Status CudaLane::EnqueueResults(const Part& part) {
-  const BatchView& batch = part.batch;
-  absl::Status status;
-  if (batch.scores != nullptr) {
-    status.Update(CopyOut(scores_.data(), part.results, batch.scores + part.first_result));
-  }
-  if (batch.raw != nullptr) status.Update(CopyOut(raw_.data(), part.results, batch.raw + part.first_result));
-  return status;
-}
-
-absl::Status CudaLane::Wait() {
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(transferred_out_.get()), device_);
-  return absl::OkStatus();
-}
-
-absl::Status CudaLane::AddStages(StageTimes& stages) const {
-  const struct {
-    Stage stage;
-    const Event& from;
-    const Event& to;
-  } spans[] = {{Stage::kTransferIn, started_, transferred_in_},
-               {Stage::kCompute, transferred_in_, computed_},
-               {Stage::kTransferOut, computed_, transferred_out_}};
-  for (const auto& span : spans) {
-    float milliseconds = 0;
-    WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventElapsedTime(&milliseconds, span.from.get(), span.to.get()), device_);
-    const std::chrono::duration<float, std::milli> time(milliseconds);
-    stages[span.stage] += std::chrono::duration_cast<std::chrono::nanoseconds>(time);
-  }
-  return absl::OkStatus();
-}
-
-template <typename T>
-absl::Status CudaLane::CopyIn(const T* from, size_t count, T* to) {
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyHostToDevice, stream_.get()),
-                                device_);
-  return absl::OkStatus();
-}
-
-template <typename T>
-absl::Status CudaLane::CopyOut(const T* from, size_t count, T* to) {
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyDeviceToHost, stream_.get()),
-                                device_);
-  return absl::OkStatus();
-}
-
-absl::Status CudaLane::Record(const Event& event) {
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(event.get(), stream_.get()), device_);
-  return absl::OkStatus();
 }
 
 }  // namespace widelane::cuda

@@ -1,84 +1,99 @@
-// One stream of a GPU with its device buffers and events.
+// A place on one GPU to score batches: streams, buffers and events, all of which are made at creation.
 
 #ifndef WIDELANE_ENGINE_SRC_CUDA_CUDA_LANE_H_
 #define WIDELANE_ENGINE_SRC_CUDA_CUDA_LANE_H_
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "backend.h"
+#include "cuda/chunks.h"
+#include "cuda/input_buffers.h"
 #include "cuda/kernels.h"
-#include "cuda/launch_plan.h"
 #include "cuda/owners.h"
+#include "cuda/score_arguments.h"
 #include "widelane/engine/options.h"
 
 namespace widelane::cuda {
 
-class CudaResident;
-
-// Used by the thread that made it, which is bound to the lane's GPU. May be destroyed on any thread.
+// README.md, "One batch". Start runs on threads bound to the lane's GPU, Finish and the destructor on any.
 class CudaLane : public Lane {
  public:
-  // Allocates all that batches up to `slab` need, on the current device, which is `device`.
-  static absl::StatusOr<std::unique_ptr<CudaLane>> Create(const SlabOptions& slab, int device);
+  // On the current device, which is `device`.
+  static absl::StatusOr<std::unique_ptr<CudaLane>> Create(const EngineOptions& options, int device);
 
-  absl::Status Score(const Model& model, const ResidentModel& resident, const BatchView& batch, uint32_t first_row,
-                     uint32_t rows, StageTimes& stages) override;
+  absl::Status Start(const LaneWork& work) override;
+  absl::Status Finish(StageTimes& stages) override;
 
  private:
-  // The rows of one Score call.
-  struct Part {
-    const BatchView& batch;
-    uint32_t first_row;
-    uint32_t rows;
-    uint32_t first_entry;
-    uint32_t entries;
-    size_t first_result;
-    size_t results;
+  using Clock = std::chrono::steady_clock;
+  static constexpr uint32_t kSlots = InputBuffers::kSlots;
+  // Chunks whose kernels and copies out are timed one by one; what comes after is taken to be like them.
+  static constexpr uint32_t kTimedChunks = 8;
+
+  // Of one chunk. Timed, and each a stage's end.
+  struct ChunkEvents {
+    Event begun;      // its entries are there
+    Event computed;   // its kernels are done
+    Event taken_out;  // its results are on the host, where they are copied
   };
 
-  CudaLane(const SlabOptions& slab, int device) : slab_(slab), device_(device) {}
+  // What Start leaves to Finish.
+  struct Pending {
+    cudaEvent_t done = nullptr;  // null: there is nothing to wait for
+    bool mapped = false;
+    bool copies_out = false;
+    uint32_t chunks = 0;
+    uint64_t entries = 0;
+    uint64_t timed_entries = 0;  // of the first kTimedChunks chunks
+    Clock::time_point begun;
+    Clock::time_point launched;
+  };
+
+  CudaLane(const EngineOptions& options, int device);
   absl::Status Allocate();
+  absl::Status CreateEvents();
 
-  absl::Status CheckFits(const Part& part) const;
-  // Start everything and return; the results are there after `transferred_out_`.
-  absl::Status Enqueue(const Model& model, const CudaResident& resident, const Part& part);
-  absl::Status EnqueueInputs(const Part& part);
-  absl::Status EnqueuePieces(const PieceCount& cut);
-  absl::Status EnqueueResults(const Part& part);
-  ScoreArguments Arguments(const Model& model, const CudaResident& resident, const Part& part) const;
-  absl::Status Wait();
-  absl::Status AddStages(StageTimes& stages) const;
+  absl::Status StartMapped(const LaneWork& work);
+  absl::Status StartCopied(const LaneWork& work);
+  ChunkLimits LimitsOf(const LaneWork& work) const;
+  // One chunk: its copy in, kernels and copy out. `host` is the batch from the chunk's first row on.
+  absl::Status EnqueueChunk(const LaneWork& work, const Chunk& chunk);
+  absl::Status EnqueueKernels(const LaneWork& work, const Chunk& chunk, const BatchView& host,
+                              const BatchView& results);
+  // Where chunk `number`'s kernels write: device memory that `host`, which has the chunk's first row as row 0, is
+  // copied from; or `host` itself when they do not fit.
+  BatchView ResultsOf(const BatchView& host, const Chunk& chunk, uint32_t number, size_t outputs) const;
+  absl::Status EnqueueCopyOut(const BatchView& from, const BatchView& host, size_t results);
+  absl::Status Launch(const ScoreArguments& arguments);
 
-  template <typename T>
-  absl::Status CopyIn(const T* from, size_t count, T* to);
-  template <typename T>
-  absl::Status CopyOut(const T* from, size_t count, T* to);
-  absl::Status Record(const Event& event);
+  absl::Status AddTimes(StageTimes& stages) const;
+  absl::Status AddChunkTimes(uint32_t number, StageTimes& sum) const;
+  const ChunkEvents& EventsOf(uint32_t number) const {
+    return chunk_events_[number < kTimedChunks ? number : kTimedChunks + number % kSlots];
+  }
+  // Waits until nothing runs, after a failure.
+  absl::Status Drain(absl::Status status) const;
 
-  const SlabOptions slab_;
+  const EngineOptions options_;
+  const std::chrono::microseconds spin_;
   const int device_;
+  Pending pending_;
 
-  // The stream comes last of what it uses and so is destroyed first.
-  DeviceBuffer<uint32_t> row_begin_;
-  DeviceBuffer<float> row_max_;
-  DeviceBuffer<uint32_t> indices_;  // of 32 bits; holds 16-bit ones as well
-  DeviceBuffer<float> values_;
-  DeviceBuffer<Piece> pieces_;
-  DeviceBuffer<uint32_t> long_rows_;
-  DeviceBuffer<int64_t> long_sums_;
-  DeviceBuffer<double> raw_;
-  DeviceBuffer<float> scores_;
-  PinnedBuffer<Piece> host_pieces_;
-  PinnedBuffer<uint32_t> host_long_rows_;
-  Event started_;
-  Event transferred_in_;
-  Event computed_;
-  Event transferred_out_;
-  Stream stream_;
+  std::unique_ptr<InputBuffers> inputs_;
+  std::unique_ptr<LongRows> long_rows_;
+  DeviceBuffer<std::byte> scratch_;
+  std::array<DeviceBuffer<std::byte>, kSlots> results_;  // raw sums, then scores
+  // The last ones serve all chunks after the timed ones in turn.
+  std::array<ChunkEvents, kTimedChunks + kSlots> chunk_events_;
+  Event mapped_done_;
+  Stream compute_;  // the streams last, so that they are destroyed before what they use
+  Stream copy_out_;
 };
 
 }  // namespace widelane::cuda

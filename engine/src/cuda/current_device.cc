@@ -23,6 +23,8 @@ absl::Status BindThread(int device) {
   return status;
 }
 
+absl::Status BindIfUnbound(int device) { return bound_device == kUnbound ? BindThread(device) : absl::OkStatus(); }
+
 ScopedDevice::ScopedDevice(int device) : device_(device), status_(SetDevice(device)) {}
 
 ScopedDevice::~ScopedDevice() {

@@ -12,6 +12,10 @@ namespace widelane::cuda {
 // Binds the calling thread to `device` for good.
 absl::Status BindThread(int device);
 
+// Binds it unless it is bound already, to whatever device: for calls that may come from any thread and that work
+// whichever device is current.
+absl::Status BindIfUnbound(int device);
+
 // Switches the calling thread to `device` and, in the destructor, back to the device it was bound to. A thread that was
 // never bound stays: going "back" to the runtime's default would make a context on a GPU nobody selected.
 class ScopedDevice {

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "widelane/engine/model_types.h"
+
 #if defined(__CUDACC__)
 #define WIDELANE_HOST_DEVICE __host__ __device__
 #else
@@ -20,46 +22,20 @@ inline constexpr uint32_t kBlockThreads = 256;
 // Up to this many outputs, a row's outputs fit side by side in a warp ("narrow"); above, a block works on one row
 // ("wide").
 inline constexpr uint32_t kMaxNarrowOutputs = kWarp;
-// Threads that share a row of a narrow model: more would idle on rows of a few dozen entries.
-inline constexpr uint32_t kMinRowThreads = 16;
-// Outputs that a thread of a wide model sums at once, so that more loads are in flight.
-inline constexpr uint32_t kOutputsPerThread = 2;
-// The least row that is cut into pieces has one entry more than this, for the models with the shortest limit.
-inline constexpr uint32_t kLeastRowLimit = 256;
 
-// Threads and blocks of the kernels that sum.
-struct SumPlan {
-  bool wide = false;
-  // Narrow: threads of a row (16 or 32), and how many of them stand side by side over its outputs; both powers of two,
-  // held as logarithms, since each thread of a kernel would otherwise divide five times.
-  uint32_t row_threads_log2 = 0;
-  uint32_t output_lanes_log2 = 0;
-  // Wide: outputs of a block, kOutputsPerThread times its threads.
-  uint32_t tile = 0;
-  // Rows with more entries than this are cut into pieces of at most `piece_entries`.
-  uint32_t row_limit = 0;
-  uint32_t piece_entries = 0;
-  uint32_t block_threads = 0;
-};
+// Long rows. A row with more entries than RowLimit is cut into pieces, each with a block of its own.
 
+// The least RowLimit of any model. Twice that, the longest piece, is below numeric::kMaxSplitTerms, as no thread may
+// add up more.
+inline constexpr uint32_t kLeastRowLimit = 255;
 // For models with `outputs` >= 1 outputs.
-SumPlan PlanSums(uint32_t outputs);
+uint32_t RowLimit(uint32_t outputs);
 
-struct GridSize {
-  uint32_t x = 0;
-  uint32_t y = 0;
-};
-
-// Blocks of the summing kernel: each piece's first, so that long work starts early, then the rows'. False when the grid
-// is beyond what a launch may have, which slab limits rule out (see launch_plan.cc).
-bool SumGrid(const SumPlan& plan, uint32_t rows, uint32_t outputs, uint32_t pieces, GridSize& grid);
-
-// A part of a long row, summed by a block of its own.
+// A part of a long row.
 struct Piece {
-  uint32_t row;       // within the call
-  uint32_t begin;     // first entry, within the call
-  uint32_t length;    // > 0
-  uint32_t long_row;  // position of the row among the long ones
+  uint32_t row;     // as the call's arrays number it
+  uint32_t begin;   // first entry, as indices number them
+  uint32_t length;  // 1 to 2 * RowLimit
 };
 
 // Pieces (and long rows) of a batch of `entries` never exceed this, whatever the model.
@@ -70,35 +46,68 @@ struct PieceCount {
   uint32_t long_rows = 0;
 };
 
-// Finds the rows longer than the plan's limit among `rows` rows (row_begin is [rows + 1]) and cuts them. `pieces` and
-// `long_rows` have room for MaxPieces of the rows' entries.
-PieceCount CutLongRows(const SumPlan& plan, const uint32_t* row_begin, uint32_t rows, Piece* pieces,
-                       uint32_t* long_rows);
+// Finds the long rows among rows [first_row, first_row + rows) and cuts them; `row_begin` is that of the whole arrays,
+// in host memory. `pieces` and `long_rows` have room for MaxPieces of the rows' entries.
+PieceCount CutLongRows(uint32_t outputs, const uint32_t* row_begin, uint32_t first_row, uint32_t rows,
+                       uint32_t first_entry, Piece* pieces, uint32_t* long_rows);
 
-// What a thread of a narrow model does: entries entry, entry + stride, ... of its row, for one output.
-struct NarrowSlot {
-  uint32_t row;     // within the block's rows
-  uint32_t entry;   // first entry of the thread
-  uint32_t stride;  // to its next
-  uint32_t output;  // may be beyond the model's outputs: such a thread only keeps step
+// Scratch with which calls of up to `results` rows x outputs, or a single row of a model with that many outputs, go in
+// one launch; with best outputs in one or several.
+constexpr size_t ScratchBytes(size_t results) { return results * 16 + (size_t{1} << 16); }
+
+// The kernels that sum.
+
+enum class SumKind : uint8_t {
+  kGroupsBy4,  // one output: a warp for each group of rows, 4 lanes a row
+  kGroupsBy8,  // 8 lanes a row
+  kShared,     // one output: the same, all weights in shared memory
+  kWarpRows,   // one output: a warp for each row, or a few
+  kNarrow,     // up to kMaxNarrowOutputs
+  kWide,       // more
 };
 
-// Rows of a block of a narrow model.
-WIDELANE_HOST_DEVICE constexpr uint32_t RowsOfBlock(const SumPlan& plan) {
-  return kBlockThreads >> plan.row_threads_log2;
-}
+// What a plan depends on.
+struct SumShape {
+  uint32_t outputs = 1;
+  uint32_t rows = 1;
+  uint32_t entries = 0;
+  uint64_t weight_bytes = 0;  // the zero feature's included
+  WeightType weight_type = WeightType::kFloat32;
+  bool split = true;  // numeric::MaySplit
+  uint32_t multiprocessors = 1;
+  size_t shared_bytes = 0;  // that a block may have
+};
 
-// When a block holds RowsOfBlock rows.
-WIDELANE_HOST_DEVICE constexpr NarrowSlot SlotInRow(const SumPlan& plan, uint32_t thread) {
-  const uint32_t lane = thread & ((1U << plan.row_threads_log2) - 1);
-  return {thread >> plan.row_threads_log2, lane >> plan.output_lanes_log2,
-          1U << (plan.row_threads_log2 - plan.output_lanes_log2), lane & ((1U << plan.output_lanes_log2) - 1)};
-}
+struct SumPlan {
+  SumKind kind = SumKind::kNarrow;
+  uint32_t blocks = 0;
+  uint32_t block_threads = kBlockThreads;
+  size_t shared_bytes = 0;
+  // kWarpRows and kNarrow: rows of a warp, a power of two.
+  uint32_t warp_rows = kWarp;
+  // kNarrow: lanes of a warp that stand side by side over a row's outputs, as a logarithm.
+  uint32_t output_lanes_log2 = 0;
+  // kWide: outputs of a thread, whether they lie side by side in memory (else block_threads apart), outputs of a block,
+  // and blocks of a row.
+  uint32_t thread_outputs = 0;
+  bool vector = false;
+  uint32_t tile = 0;
+  uint32_t tiles = 1;
+};
 
-// When the whole block works on one piece.
-WIDELANE_HOST_DEVICE constexpr NarrowSlot SlotInPiece(const SumPlan& plan, uint32_t thread) {
-  return {0, thread >> plan.output_lanes_log2, kBlockThreads >> plan.output_lanes_log2,
-          thread & ((1U << plan.output_lanes_log2) - 1)};
+// Rows must be at most 2^30; slab limits are no greater.
+SumPlan PlanSums(const SumShape& shape);
+
+// What a lane of a narrow model does: entries entry, entry + stride, ... of a row, for one output.
+struct NarrowSlot {
+  uint32_t entry;   // first entry of the lane
+  uint32_t stride;  // to its next
+  uint32_t output;  // may be beyond the model's outputs: such a lane only keeps step
+};
+
+// When `threads` threads, a warp or a block, work on one row or piece.
+WIDELANE_HOST_DEVICE constexpr NarrowSlot SlotOf(uint32_t output_lanes_log2, uint32_t threads, uint32_t thread) {
+  return {thread >> output_lanes_log2, threads >> output_lanes_log2, thread & ((1U << output_lanes_log2) - 1)};
 }
 
 // Threads of a row where shares are normalised over outputs: a power of two up to a warp, or kBlockThreads.
@@ -107,6 +116,26 @@ uint32_t NormaliseBlocks(uint32_t rows, uint32_t row_threads);
 
 // Blocks of a kernel whose threads stride over `items` >= 1 of equal work.
 uint32_t StrideBlocks(uint64_t items);
+
+// Threads that pick a row's best from `items` items, each looking at kPickItems at a time.
+inline constexpr uint32_t kPickItems = 8;
+uint32_t PickThreads(uint64_t items);
+
+// How a call's scratch is used, and how many of its rows go at once.
+struct ScratchShape {
+  uint32_t outputs = 1;
+  uint32_t rows = 1;
+  size_t bytes = 0;       // of scratch
+  bool sums = false;      // 8 bytes for each row and output
+  size_t candidates = 0;  // kCandidateBytes each, for each row
+};
+inline constexpr size_t kCandidateBytes = 16;
+
+struct ScratchPlan {
+  uint32_t rows = 0;             // of a step; all, or a multiple of kWarp unless the model is wide. 0: too little
+  size_t candidates_offset = 0;  // in bytes; sums lie at 0
+};
+ScratchPlan PlanScratch(const ScratchShape& shape);
 
 }  // namespace widelane::cuda
 

@@ -19,8 +19,14 @@ absl::Status MallocDevice(void** data, size_t bytes, int device) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Event> MakeEvent(unsigned flags, int device) {
+  cudaEvent_t event = nullptr;
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&event, flags), device);
+  return Event(event);
+}
+
 absl::Status MallocPinned(void** data, size_t bytes, int device) {
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaHostAlloc(data, bytes, cudaHostAllocPortable), device);
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaHostAlloc(data, bytes, cudaHostAllocPortable | cudaHostAllocMapped), device);
   return absl::OkStatus();
 }
 
@@ -42,10 +48,10 @@ absl::StatusOr<Stream> CreateStream(int device) {
   return Stream(stream);
 }
 
+absl::StatusOr<Event> CreateTimedEvent(int device) { return MakeEvent(cudaEventBlockingSync, device); }
+
 absl::StatusOr<Event> CreateEvent(int device) {
-  cudaEvent_t event = nullptr;
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), device);
-  return Event(event);
+  return MakeEvent(cudaEventBlockingSync | cudaEventDisableTiming, device);
 }
 
 absl::StatusOr<void*> AllocateDevice(size_t bytes, int device) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,11 +40,20 @@ using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
 
 // A stream that never waits for the default one.
 absl::StatusOr<Stream> CreateStream(int device);
-// An event that takes the time; a thread waiting for it sleeps.
+// Events; a thread waiting for one sleeps. Taking the time costs the GPU a microsecond or so.
+absl::StatusOr<Event> CreateTimedEvent(int device);
 absl::StatusOr<Event> CreateEvent(int device);
 
 absl::StatusOr<void*> AllocateDevice(size_t bytes, int device);
 absl::StatusOr<void*> AllocatePinned(size_t bytes, int device);
+
+// Moves what `made` holds into `to`.
+template <typename T>
+absl::Status Keep(absl::StatusOr<T> made, T& to) {
+  if (!made.ok()) return made.status();
+  to = *std::move(made);
+  return absl::OkStatus();
+}
 
 // An array of `size` elements that Free gives back. Elements are not initialised.
 template <typename T, typename Free>
@@ -84,7 +94,7 @@ absl::StatusOr<DeviceBuffer<T>> CreateDeviceBuffer(size_t size, int device) {
   return DeviceBuffer<T>(static_cast<T*>(*data), size, device);
 }
 
-// Memory that any GPU copies from. Errors: RESOURCE_EXHAUSTED without memory.
+// Memory that any GPU copies from, and that kernels use at the same address. Errors: RESOURCE_EXHAUSTED without memory.
 template <typename T>
 absl::StatusOr<PinnedBuffer<T>> CreatePinnedBuffer(size_t size, int device) {
   absl::StatusOr<size_t> bytes = BufferBytes(size, sizeof(T));

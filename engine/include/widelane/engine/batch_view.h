@@ -7,17 +7,34 @@
 
 namespace widelane {
 
-// Row r holds entries row_begin[r] to row_begin[r + 1]; results are [rows][outputs].
+// Rows are numbered in groups: where each group's entries begin is kept apart, so that a row's length in one byte is
+// all else a GPU needs. Batches are cut over devices between groups.
+inline constexpr uint32_t kGroupRows = 32;
+
+// Row r holds entries row_begin[r] to row_begin[r + 1].
 struct BatchView {
   uint32_t rows = 0;
   uint32_t entries = 0;
-  const uint32_t* row_begin = nullptr;  // [rows + 1]
-  const uint16_t* indices16 = nullptr;  // [entries]; exactly one of the two is set, by Model::narrow_indices()
-  const uint32_t* indices32 = nullptr;
-  const float* values = nullptr;   // [entries]; null: all are 1
-  const float* row_max = nullptr;  // [rows], largest |value| of each row; null: all are 1
-  float* scores = nullptr;         // null when not wanted
-  double* raw = nullptr;           // null when not wanted
+  uint32_t longest_row = 0;               // entries of the longest row
+  const uint32_t* row_begin = nullptr;    // [rows + 1]
+  const uint32_t* group_begin = nullptr;  // [rows / kGroupRows, rounded up]: row_begin of each group's first row
+  // Entries of each row once more, in the fewest bytes that hold the longest row's. At most one is set; none when a row
+  // is longer than 65,535.
+  const uint8_t* lengths8 = nullptr;    // [rows]
+  const uint16_t* lengths16 = nullptr;  // [rows]
+  // Exactly one of the two is set, by Model::narrow_indices().
+  const uint16_t* indices16 = nullptr;  // [entries]
+  const uint32_t* indices32 = nullptr;  // [entries]
+  // At most one is set, by the batch's kind; none: all values are 1.
+  const uint16_t* values16 = nullptr;  // [entries], IEEE half precision
+  const float* values32 = nullptr;     // [entries]
+  const float* row_max = nullptr;      // [rows], largest |value| of each row; set with values
+  // Results. With best > 0 only the last two are set, else any of the first two.
+  float* scores = nullptr;           // [rows][outputs]
+  double* raw = nullptr;             // [rows][outputs]
+  uint32_t best = 0;                 // outputs wanted of each row: those with the largest raw sums
+  uint32_t* best_outputs = nullptr;  // [rows][best], largest raw sum first, equal ones by lower index
+  float* best_scores = nullptr;      // [rows][best], their scores
 };
 
 }  // namespace widelane

@@ -70,6 +70,8 @@ class RowCursor {
  public:
   // `csr` has passed CheckShape and outlives the cursor.
   explicit RowCursor(const CsrView& csr) : csr_(csr) {}
+  // At row `row`, at most the number of rows, whose first entry is number `begin`.
+  RowCursor(const CsrView& csr, uint64_t row, uint64_t begin) : csr_(csr), row_(row), begin_(begin) {}
 
   uint64_t row() const { return row_; }
   // First entry of the current row, counted in the whole view.

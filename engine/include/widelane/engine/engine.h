@@ -3,9 +3,11 @@
 //   auto engine = Engine::Create({});
 //   auto model = (*engine)->Load(*ReadModelFile(path));
 //   SlabHandle slab = (*engine)->TakeSlab();
-//   slab->Open(*model, /*has_values=*/false);
+//   slab->Open(*model, {.values = Values::kOnes});
 //   ... Claim, PackRows, Seal ...
 //   (*engine)->Submit(std::move(slab), listener, Where::kAnywhere);
+//
+// Or, for arrays of any size, all of it at once on the calling thread's time: (*engine)->ScoreCsr(...).
 //
 // All functions may be called from any thread. Create is the only slow one besides Load.
 
@@ -22,26 +24,50 @@
 #include "widelane/engine/device.h"
 #include "widelane/engine/model.h"
 #include "widelane/engine/options.h"
+#include "widelane/engine/route.h"
 #include "widelane/engine/slab.h"
+#include "widelane/engine/stages.h"
 
 namespace widelane {
 
-class Device;         // src/backend.h
+struct Backends;      // src/backends.h
+class CostTable;      // src/costs.h
 class ResidentModel;  // src/backend.h
+
+// What a batch of this model costs on one route, as measured when it was loaded.
+struct RouteCost {
+  Route route = Route::kInline;
+  size_t device = 0;  // index into Engine::devices(); of a model cut over GPUs, the first of them
+  BatchKind kind;
+  Cost cost;
+};
 
 // A model with its weights on every device in use. Dropped when nobody holds it any more; the weights go then.
 class LoadedModel {
  public:
-  LoadedModel(std::shared_ptr<const Model> model, std::vector<std::unique_ptr<ResidentModel>> residents);
+  // For the engine and its tests.
+  LoadedModel(std::shared_ptr<const Model> model, std::vector<std::unique_ptr<ResidentModel>> residents, bool sharded);
   ~LoadedModel();
 
   const Model& model() const { return *model_; }
-  // One for each of the engine's devices, in their order. For backends.
-  const ResidentModel& resident(size_t device) const { return *residents_[device]; }
+  // Whether the weights are cut over the GPUs by features, because one GPU's memory does not hold them.
+  bool sharded() const { return sharded_; }
+  // One line for each route, device and kind that was measured; never changes once the model is loaded.
+  const std::vector<RouteCost>& costs() const { return costs_; }
+
+  // For the engine: the weights on each device, null where they are not, and what predicts times.
+  const ResidentModel* resident(size_t device) const { return residents_[device].get(); }
+  const CostTable& cost_table() const { return *cost_table_; }
 
  private:
+  friend class Engine;
+  void SetCosts(std::unique_ptr<const CostTable> table);
+
   const std::shared_ptr<const Model> model_;
   const std::vector<std::unique_ptr<ResidentModel>> residents_;
+  const bool sharded_;
+  std::unique_ptr<const CostTable> cost_table_;
+  std::vector<RouteCost> costs_;
 };
 
 class SlabPool;
@@ -61,6 +87,21 @@ class BatchListener {
   virtual void OnBatchDone(SlabHandle slab) = 0;
 };
 
+// Where ScoreCsr writes; null where not wanted. With best > 0 only the best outputs.
+struct CsrResults {
+  float* scores = nullptr;           // [rows][outputs]
+  double* raw = nullptr;             // [rows][outputs]
+  uint32_t best = 0;                 // at most kMaxBest and the model's outputs
+  uint32_t* best_outputs = nullptr;  // [rows][best]
+  float* best_scores = nullptr;      // [rows][best]
+};
+
+struct CsrReport {
+  uint64_t ignored = 0;  // entries of unknown features
+  uint32_t batches = 0;
+  StageTimes stages;  // the longest of each among the batches
+};
+
 // Where Submit may score a small batch.
 enum class Where {
   kAnywhere,      // on the calling thread too, OnBatchDone then runs inside Submit
@@ -72,12 +113,8 @@ class Engine {
   // Finds devices, makes slabs, starts threads. Errors: FAILED_PRECONDITION when `devices` names GPUs and there are
   // none (in the driver's own words), INVALID_ARGUMENT for options out of range, RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
-  // With devices made elsewhere (tests): the first is the CPU's, or what stands for it, the others take the place of
-  // GPUs. `memory` is for the slabs; null: ordinary memory.
-  static absl::StatusOr<std::unique_ptr<Engine>> CreateWithDevices(const EngineOptions& options,
-                                                                   std::vector<std::unique_ptr<Device>> devices,
-                                                                   std::unique_ptr<HostMemory> memory,
-                                                                   std::string fallback_reason);
+  // With devices made elsewhere (tests): see Backends in src/backends.h.
+  static absl::StatusOr<std::unique_ptr<Engine>> CreateWithDevices(const EngineOptions& options, Backends backends);
   // Waits for submitted batches. All slabs and models must have been given back, except those of submitted batches.
   ~Engine();
 
@@ -93,9 +130,10 @@ class Engine {
   // The widest rows and batches the engine takes, for CheckShape.
   CsrLimits limits() const;
 
-  // Uploads the weights to every device and compares a probe on each GPU with the CPU's bits. Errors:
-  // RESOURCE_EXHAUSTED when a device's memory is too small, INVALID_ARGUMENT for more outputs than a slab's results,
-  // INTERNAL when a device fails or computes other bits.
+  // Uploads the weights to every device (or cuts them over the GPUs, when one's memory does not hold them), runs every
+  // kernel the model can need on each and compares its bits with the CPU's, and measures costs, in about a second.
+  // Errors: RESOURCE_EXHAUSTED when the GPUs' memory is too small, INVALID_ARGUMENT for more outputs than a slab's
+  // results, INTERNAL when a device fails or computes other bits.
   absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(std::shared_ptr<const Model> model);
 
   // A free slab, or null when all are in use. Never blocks.
@@ -109,11 +147,19 @@ class Engine {
   // several lanes.
   bool HasIdleDevice() const;
 
-  // Scores a sealed batch. Never blocks, unless it scores on the calling thread.
-  void Submit(SlabHandle slab, BatchListener& listener, Where where);
+  // Scores a sealed batch. Never blocks, unless it scores on the calling thread. `route` other than kAuto goes before
+  // the engine's own option; one that is not to be had (no GPU, or `where` forbids it) is replaced by the nearest.
+  void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route = Route::kAuto);
+
+  // Scores arrays of any number of rows: cuts them into slabs, packs with all of the engine's threads while devices
+  // work on what is packed, and writes the results in the rows' order. Blocks; waits for slabs if others use them.
+  // `csr` has passed CheckShape (its max_rows and max_entries may be any). Errors: as PackRows, and a device's.
+  absl::StatusOr<CsrReport> ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
+                                     const CsrResults& results, Route route = Route::kAuto);
 
  private:
   class Impl;
+  friend class CsrJob;  // src/score_csr.cc
   explicit Engine(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

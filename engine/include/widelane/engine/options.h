@@ -5,13 +5,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "widelane/engine/device.h"
+#include "widelane/engine/route.h"
 
 namespace widelane {
 
 // Instruction set of the CPU kernels.
 enum class InstructionSet : uint8_t { kBest, kPlain, kAvx2, kAvx512 };
+
+// What sums rows on GPUs.
+enum class SumKernel : uint8_t {
+  kExact,     // ours: the numeric contract
+  kCusparse,  // cuSPARSE in float32, opened at run time; for comparison only, outside the contract
+};
 
 // What options may be set to; the least is 1 where nothing else is said.
 struct EngineLimits {
@@ -19,6 +27,8 @@ struct EngineLimits {
   static constexpr size_t kMaxSlabs = 1024;
   static constexpr size_t kMaxLanes = 16;
   static constexpr size_t kMaxCpuThreads = 4096;
+  static constexpr size_t kMinLaneBytes = 1 << 16;
+  static constexpr size_t kMaxSpinMicroseconds = 100000;  // the least is 0
 };
 
 struct SlabOptions {
@@ -31,15 +41,23 @@ struct EngineOptions {
   DeviceSelection devices;
   SlabOptions slab;
   size_t slabs = 6;        // batches that may be filling, waiting or running at once
-  size_t lanes = 2;        // streams per GPU
+  size_t lanes = 2;        // batches, or pieces of one, that a GPU works on at once
   size_t cpu_threads = 0;  // 0: as many as affinity mask and CPU quota allow
   InstructionSet instruction_set = InstructionSet::kBest;
-  // Work is (entries + rows) x outputs. A batch below this is scored on the calling thread.
-  uint64_t inline_work = 1 << 14;
-  // With GPUs and `auto`, a batch below this goes to the CPU.
-  uint64_t gpu_work = 1 << 16;
-  // A batch is cut over GPUs into pieces of at least this much work.
-  uint64_t piece_work = 1 << 20;
+  // Where batches go; kAuto: where they will be done first, by measured costs.
+  Route route = Route::kAuto;
+  SumKernel kernel = SumKernel::kExact;
+  // Device memory of a lane for entries (indices and values); batches that are larger stream through it.
+  size_t lane_bytes = 32 << 20;
+  // Bytes of a GPU's memory that models may take; 0: all that is free when a model is loaded, less a reserve.
+  uint64_t gpu_memory = 0;
+  // How long an idle thread of the CPU pool or of a GPU looks for work before it sleeps; waking a sleeping thread costs
+  // more than a small batch. Absent: 50 where there are at least 4 cores and no CPU quota, else 0.
+  std::optional<size_t> spin_microseconds;
+  // Whether Load measures what batches cost; without, rough figures take their place (tests).
+  bool measure_costs = true;
+  // Stop the process when a copy starts from memory that is not pinned (tests).
+  bool check_pinned = false;
 };
 
 }  // namespace widelane

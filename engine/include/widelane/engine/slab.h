@@ -7,6 +7,7 @@
 #ifndef WIDELANE_ENGINE_SLAB_H_
 #define WIDELANE_ENGINE_SLAB_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "widelane/engine/csr.h"
 #include "widelane/engine/model.h"
 #include "widelane/engine/options.h"
+#include "widelane/engine/route.h"
 #include "widelane/engine/stages.h"
 
 namespace widelane {
@@ -53,17 +55,17 @@ class Slab {
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
 
-  // Starts an empty batch for `model`, which the slab keeps alive until it is opened again or given back.
-  // `has_values`: whether rows bring values; without, every value is 1.
-  void Open(std::shared_ptr<const LoadedModel> model, bool has_values);
+  // Starts an empty batch for `model`, which the slab keeps alive until it is opened again or given back. kind.best is
+  // at most kMaxBest and the model's outputs.
+  void Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind);
 
-  // What still fits. Rows are bounded by the model's outputs as well.
+  // What still fits. Rows are bounded by their results as well: the model's outputs, or the best of them.
   CsrShape Room() const;
-  // Takes the next rows and entries, or nothing if they do not fit.
+  // Takes the next rows and entries, or nothing if they do not fit. `wants` is of no matter to a batch of best outputs.
   std::optional<Segment> Claim(uint64_t rows, uint64_t entries, uint8_t wants);
   uint32_t rows() const { return rows_; }
   uint32_t entries() const { return entries_; }
-  bool has_values() const { return has_values_; }
+  const BatchKind& kind() const { return kind_; }
   const std::shared_ptr<const LoadedModel>& model() const { return model_; }
 
   // Makes all rows of a claimed segment harmless: they score something nobody reads.
@@ -78,11 +80,19 @@ class Slab {
   // Results of row `row` of the batch, [outputs]; valid after the batch is done, null where not wanted.
   const float* scores(uint32_t row) const;
   const double* raw(uint32_t row) const;
+  // [kind().best]: outputs, largest raw sum first, and their scores. Null without.
+  const uint32_t* best_outputs(uint32_t row) const;
+  const float* best_scores(uint32_t row) const;
+
+  // Overwrites all results with numbers no row has, so that those of an earlier run cannot pass for new ones. Only
+  // after Seal.
+  void SpoilResults();
 
   // Set by the engine when the batch is done.
   absl::Status status;
   StageTimes stages;
-  int device = -1;  // index into Engine::devices()
+  int device = -1;             // index into Engine::devices(); of the last to finish where there were several
+  Route route = Route::kAuto;  // that was taken
 
  private:
   friend class PackTarget;
@@ -93,30 +103,34 @@ class Slab {
   std::byte* block_ = nullptr;
   size_t block_bytes_ = 0;
   uint32_t* row_begin_ = nullptr;
+  uint32_t* group_begin_ = nullptr;
+  uint8_t* lengths8_ = nullptr;
+  uint16_t* lengths16_ = nullptr;
   float* row_max_ = nullptr;
   std::byte* indices_ = nullptr;
-  float* values_ = nullptr;
-  float* scores_ = nullptr;
-  double* raw_ = nullptr;
+  std::byte* values_ = nullptr;
+  double* raw_ = nullptr;    // also the best outputs
+  float* scores_ = nullptr;  // also the best outputs' scores
 
   std::shared_ptr<const LoadedModel> model_;
+  BatchKind kind_;
   uint32_t max_rows_ = 0;
   uint32_t rows_ = 0;
   uint32_t entries_ = 0;
   uint8_t wants_ = 0;
-  bool has_values_ = false;
+  std::atomic<uint32_t> longest_row_{0};
   BatchView view_;
 };
 
-// Whether every value is exactly 1, so that values need not be kept. Stops at the first that is not.
-bool AllOnes(const TypedArray& values);
+// The narrowest kind that holds every value; kOnes without values. Reads each value at most twice.
+Values NarrowestValues(const std::optional<TypedArray>& values);
 
 // How many of the rows from `cursor` on fit into `room`, and their entries. Zero rows when the next one does not fit.
 CsrShape RowsThatFit(RowCursor cursor, uint64_t rows_left, const CsrShape& room);
 
 // Writes the next segment.rows rows of `csr` into the slab, in one pass that checks every index and value, and moves
 // the cursor behind them. Returns how many entries were of unknown features (0 unless the model ignores them).
-// `csr` has passed CheckShape; a slab opened without values takes a view whose values are absent or AllOnes.
+// `csr` has passed CheckShape, and its NarrowestValues are no wider than the slab's kind.
 // Errors: INVALID_ARGUMENT naming field, row and position; the segment is then voided.
 absl::StatusOr<uint64_t> PackRows(const CsrView& csr, RowCursor& cursor, Slab& slab, const Segment& segment);
 

@@ -1,0 +1,54 @@
+// A submitted batch on its way over devices, in one piece or cut by rows.
+
+#ifndef WIDELANE_ENGINE_SRC_BATCH_TASK_H_
+#define WIDELANE_ENGINE_SRC_BATCH_TASK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "backend.h"
+#include "widelane/engine/engine.h"
+
+namespace widelane {
+
+struct BatchTask;
+
+// Rows of a batch for one device.
+struct Piece {
+  BatchTask* task = nullptr;
+  uint32_t first_row = 0;
+  uint32_t rows = 0;
+  bool mapped = false;      // see LaneWork
+  bool fallback = true;     // whether the CPU takes over when the device fails
+  double predicted_ns = 0;  // what the device's backlog grows by until the piece is done
+};
+
+// Made at start, one for each slab.
+struct BatchTask {
+  SlabHandle slab{nullptr, ReturnSlab{nullptr}};
+  BatchListener* listener = nullptr;
+  std::vector<Piece> pieces;  // what was cut, kept for its capacity
+  std::atomic<uint32_t> pieces_left{0};
+  std::mutex mutex;  // guards slab->status, slab->stages and slab->device while pieces run
+};
+
+// What a lane needs to know of `piece` on engine device `device`.
+LaneWork WorkOf(const Piece& piece, size_t device);
+
+// Notes in the task's slab how `piece` ended on `device`.
+void NotePiece(const Piece& piece, size_t device, const absl::Status& status, const StageTimes& stages);
+
+// Called when a queue has done a piece; the device's load does not count it any more.
+struct PieceDone {
+  void (*function)(void* context, const Piece& piece);
+  void* context;
+
+  void operator()(const Piece& piece) const { function(context, piece); }
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_ENGINE_SRC_BATCH_TASK_H_

@@ -1,0 +1,88 @@
+// What batches need on one GPU before kernels run: a stream that copies, device buffers for the arrays of all rows, and
+// a ring of slots for the entries of a chunk each, so that one chunk is copied while another is computed.
+
+#ifndef WIDELANE_ENGINE_SRC_CUDA_INPUT_BUFFERS_H_
+#define WIDELANE_ENGINE_SRC_CUDA_INPUT_BUFFERS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cuda/chunks.h"
+#include "cuda/owners.h"
+#include "widelane/engine/batch_view.h"
+#include "widelane/engine/options.h"
+
+namespace widelane::cuda {
+
+// One batch at a time, by a thread whose current device is the one they were made on.
+class InputBuffers {
+ public:
+  // Two are enough: a chunk is computed faster than the next one is copied, or the copies do not matter.
+  static constexpr uint32_t kSlots = 2;
+
+  // On the current device, which is `device`: options.lane_bytes for the slots, or what slabs can need if that is less,
+  // and 10 bytes for each row.
+  static absl::StatusOr<std::unique_ptr<InputBuffers>> Create(const EngineOptions& options, int device);
+
+  // How this batch is best cut for the slots.
+  ChunkLimits Limits(const BatchView& batch) const;
+
+  // Enqueue copies. Rows [first_row, first_row + rows) of all arrays by row; first_row is a multiple of kGroupRows.
+  absl::Status CopyRows(const BatchView& batch, uint32_t first_row, uint32_t rows);
+  // The entries of a chunk, into a slot whose former chunk is computed after `slot_free` (null: there was none). A
+  // chunk that no slot holds stays where it is: kernels then read it in host memory. The chunks of a batch are numbered
+  // from 0.
+  absl::Status CopyEntries(const BatchView& batch, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free);
+  // Passed when chunk `number` and all before it are there.
+  cudaEvent_t Copied(uint32_t number) const { return copied_[number % kSlots].get(); }
+
+  // The batch as kernels are to see it: the copies in place of what has been copied.
+  BatchView View(const BatchView& batch, const Chunk& chunk, uint32_t number) const;
+  // Number of the entry that is element 0 of View's indices and values.
+  uint32_t FirstEntry(const BatchView& batch, const Chunk& chunk) const {
+    return Holds(batch, chunk) ? chunk.first_entry : 0;
+  }
+
+  // From the first copy to the last, chunk `last`'s, which is done.
+  absl::StatusOr<std::chrono::nanoseconds> TransferTime(uint32_t last) const;
+  // Waits until no copy runs any more, after a failure.
+  void Drain() const { (void)cudaStreamSynchronize(stream_.get()); }
+
+ private:
+  InputBuffers(bool check_pinned, int device) : check_pinned_(check_pinned), device_(device) {}
+  absl::Status Allocate(const EngineOptions& options);
+  uint32_t SlotEntries(const BatchView& batch) const;
+  bool Holds(const BatchView& batch, const Chunk& chunk) const {
+    return chunk.entries <= SlotEntries(batch) + kEntryAlignment;
+  }
+  // Where a slot's values are, behind its indices.
+  std::byte* ValuesOf(const BatchView& batch, uint32_t number) const;
+
+  template <typename T>
+  absl::Status CopyIn(const char* array, const T* from, size_t count, void* to);
+
+  const bool check_pinned_;
+  const int device_;
+  DeviceBuffer<uint32_t> row_begin_;
+  DeviceBuffer<uint32_t> group_begin_;
+  DeviceBuffer<uint16_t> lengths_;  // or bytes
+  DeviceBuffer<float> row_max_;
+  std::array<DeviceBuffer<std::byte>, kSlots> slots_;
+  std::array<Event, kSlots> copied_;
+  Event started_;
+  Stream stream_;  // last, so that it is destroyed before what it uses
+};
+
+// Between two timed events that have passed.
+absl::StatusOr<std::chrono::nanoseconds> TimeBetween(cudaEvent_t from, cudaEvent_t to, int device);
+
+}  // namespace widelane::cuda
+
+#endif  // WIDELANE_ENGINE_SRC_CUDA_INPUT_BUFFERS_H_

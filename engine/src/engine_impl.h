@@ -1,0 +1,118 @@
+// The engine's inside: devices with their queues, slabs, and the way of a batch. engine.cc has the way of a batch,
+// load.cc that of a model, score_csr.cc that of arrays.
+
+#ifndef WIDELANE_ENGINE_SRC_ENGINE_IMPL_H_
+#define WIDELANE_ENGINE_SRC_ENGINE_IMPL_H_
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends.h"
+#include "batch_task.h"
+#include "cpu_queue.h"
+#include "gpu_queue.h"
+#include "measure.h"
+#include "router.h"
+#include "slab_pool.h"
+#include "thread_pool.h"
+#include "widelane/engine/engine.h"
+
+namespace widelane {
+
+class Engine::Impl {
+ public:
+  Impl(const EngineOptions& options, Backends backends);
+  ~Impl();
+  absl::Status Start();
+
+  const EngineOptions& options() const { return options_; }
+  const std::vector<DeviceInfo>& infos() const { return infos_; }
+  const std::string& fallback_reason() const { return backends_.fallback_reason; }
+  const std::string& left_out() const { return backends_.left_out; }
+  uint64_t device_failures() const;
+  bool HasIdleDevice() const;
+  SlabPool& pool() { return pool_; }
+  ThreadPool* threads() { return backends_.pool.get(); }
+
+  absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(std::shared_ptr<const Model> model);
+  void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route);
+  absl::StatusOr<CsrReport> ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
+                                     const CsrResults& results, Route route);
+  // Where a batch of `kind` would go now; `route` as in Submit.
+  RouteChoice Choose(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
+                     Route route) const;
+  // While threads of the pool are busy with something else than batches.
+  void AddPoolBacklog(double ns) { pool_backlog_ns_.fetch_add(static_cast<int64_t>(ns), std::memory_order_relaxed); }
+
+ private:
+  // Queues that hold a model's weights and have not failed.
+  struct UsableGpus {
+    std::array<GpuQueue*, kMaxGpus> queues;
+    std::array<GpuLoad, kMaxGpus> loads;
+    size_t count = 0;
+  };
+  // Lanes of the CPU for calling threads.
+  using FreeLanes = std::vector<Lane*>;
+
+  static void OnCpuPieceDone(void* context, const Piece& piece);
+  static void OnGpuPieceDone(void* context, const Piece& piece);
+
+  absl::Status MakeCpuLanes();
+  absl::Status MakeGpuQueues();
+  bool HasFailed(size_t device) const;
+  size_t CpuThreads() const;
+  UsableGpus GpusFor(const LoadedModel& model) const;
+  RouteRequest Request(const BatchKind& kind, uint64_t rows, uint64_t entries, Where where, Route route) const;
+
+  // The ways of Submit.
+  bool ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns);
+  void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
+  void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns);
+  void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request);
+  BatchTask& TakeTask(SlabHandle slab, BatchListener& listener);
+  void CountDown(const Piece& piece);
+  void Finish(SlabHandle slab, BatchListener& listener);
+
+  // The ways of Load.
+  absl::StatusOr<std::vector<std::unique_ptr<ResidentModel>>> Upload(const Model& model, bool& sharded);
+  absl::Status Probe(const std::shared_ptr<const LoadedModel>& model, SlabHandle& slab);
+  absl::StatusOr<std::unique_ptr<const CostTable>> Measure(const std::shared_ptr<const LoadedModel>& model,
+                                                           SlabHandle& slab);
+  std::vector<MeasuredRoute> PlacesOf(const LoadedModel& model) const;
+  absl::Status RunOnCpu(Lane& lane, SlabHandle& slab, uint32_t rows);
+  absl::Status RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* const> queues, bool mapped, uint32_t rows);
+
+  const EngineOptions options_;
+  Backends backends_;
+  std::vector<DeviceInfo> infos_;
+  SlabPool pool_;
+  std::vector<BatchTask> tasks_;
+  std::atomic<int64_t> pool_backlog_ns_{0};
+  std::atomic<size_t> running_here_{0};  // batches being scored on their callers' threads
+
+  mutable std::mutex mutex_;
+  std::condition_variable finished_;
+  size_t unfinished_ = 0;  // batches in queues whose listeners have not returned
+  std::vector<BatchTask*> free_tasks_;
+  std::vector<std::unique_ptr<Lane>> caller_lanes_;  // all of the two below
+  FreeLanes inline_lanes_;                           // work alone
+  FreeLanes pool_lanes_;                             // with the pool's help
+
+  std::mutex trial_mutex_;  // guards the lanes on which models are tried when they are loaded
+  std::unique_ptr<Lane> trial_alone_;
+  std::unique_ptr<Lane> trial_helped_;
+
+  // Last: their threads use everything above.
+  std::unique_ptr<CpuQueue> cpu_queue_;
+  std::vector<std::unique_ptr<GpuQueue>> gpu_queues_;  // by device, from device 1 on
+  std::unique_ptr<GpuQueue> sharded_queue_;            // null without
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_ENGINE_SRC_ENGINE_IMPL_H_

@@ -1,0 +1,143 @@
+#include "gpu_queue.h"
+
+#include <algorithm>
+
+#include "spin.h"
+
+namespace widelane {
+
+absl::StatusOr<std::unique_ptr<GpuQueue>> GpuQueue::Create(const Place& place, Device& device, Device& cpu,
+                                                           size_t capacity, std::chrono::microseconds spin,
+                                                           PieceDone done) {
+  std::unique_ptr<GpuQueue> queue(new GpuQueue(place, device, capacity, spin, done));
+  // On the thread that is to use them.
+  queue->starter_ = std::thread([queue = queue.get(), &cpu] {
+    queue->MakeLanes(cpu);
+    queue->StartPieces();
+  });
+  {
+    std::unique_lock<std::mutex> lock(queue->mutex_);
+    queue->started_.wait(lock, [&queue] { return queue->lanes_made_; });
+    if (!queue->lane_status_.ok()) return queue->lane_status_;
+  }
+  queue->finisher_ = std::thread([queue = queue.get()] { queue->FinishPieces(); });
+  return queue;
+}
+
+GpuQueue::GpuQueue(const Place& place, Device& device, size_t capacity, std::chrono::microseconds spin, PieceDone done)
+    : place_(place), device_(device), spin_(spin), done_(done), waiting_(capacity), running_(device.lanes()) {}
+
+GpuQueue::~GpuQueue() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  startable_.notify_all();
+  started_.notify_all();
+  if (starter_.joinable()) starter_.join();
+  if (finisher_.joinable()) finisher_.join();
+}
+
+void GpuQueue::MakeLanes(Device& cpu) {
+  absl::Status status = device_.BindThread();
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (size_t i = 0; status.ok() && i < device_.lanes(); ++i) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = device_.MakeLane();
+    status = lane.status();
+    if (lane.ok()) lanes.push_back(*std::move(lane));
+  }
+  absl::StatusOr<std::unique_ptr<Lane>> fallback = cpu.MakeLane();
+  status.Update(fallback.status());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lanes_ = std::move(lanes);
+  for (const std::unique_ptr<Lane>& lane : lanes_) free_lanes_.push_back(lane.get());
+  if (fallback.ok()) fallback_ = *std::move(fallback);
+  lane_status_ = status;
+  stopping_ = stopping_ || !status.ok();
+  lanes_made_ = true;
+  started_.notify_all();
+}
+
+void GpuQueue::Push(const Piece& piece) {
+  load_.fetch_add(1, std::memory_order_acq_rel);
+  backlog_ns_.fetch_add(static_cast<int64_t>(piece.predicted_ns), std::memory_order_relaxed);
+  // Noticed under the lock: once it is free the piece may be done, and the engine with it.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  waiting_.Push(piece);
+  waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+  startable_.notify_one();
+}
+
+void GpuQueue::Spin(const std::atomic<size_t>& count) const {
+  SpinUntil(spin_, [&count] { return count.load(std::memory_order_relaxed) > 0; });
+}
+
+void GpuQueue::StartPieces() {
+  for (;;) {
+    Spin(waiting_count_);
+    Started started;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      startable_.wait(lock, [this] {
+        const bool ready = !waiting_.empty() && !free_lanes_.empty();
+        return ready || (stopping_ && waiting_.empty());
+      });
+      if (waiting_.empty()) {
+        starter_gone_ = true;
+        started_.notify_all();
+        return;
+      }
+      started.piece = waiting_.Pop();
+      waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+      started.lane = free_lanes_.back();
+      free_lanes_.pop_back();
+    }
+    started.status = failed() ? absl::UnavailableError("the device has failed before")
+                              : started.lane->Start(WorkOf(started.piece, place_.resident));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    running_.Push(std::move(started));
+    running_count_.store(running_.size(), std::memory_order_relaxed);
+    started_.notify_one();
+  }
+}
+
+void GpuQueue::FinishPieces() {
+  for (;;) {
+    Spin(running_count_);
+    Started started;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      started_.wait(lock, [this] { return !running_.empty() || starter_gone_; });
+      if (running_.empty()) return;
+      started = running_.Pop();
+      running_count_.store(running_.size(), std::memory_order_relaxed);
+    }
+    Finish(started);
+  }
+}
+
+void GpuQueue::Finish(Started& started) {
+  const Piece& piece = started.piece;
+  StageTimes stages;
+  absl::Status status = started.status.ok() ? started.lane->Finish(stages) : started.status;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_lanes_.push_back(started.lane);
+    startable_.notify_one();
+  }
+  size_t device = place_.device;
+  if (!status.ok()) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    if (piece.fallback) {
+      failed_.store(true, std::memory_order_relaxed);
+      device = 0;
+      status = fallback_->Score(WorkOf(piece, 0), stages);
+    }
+  }
+  NotePiece(piece, device, status, stages);
+  backlog_ns_.fetch_sub(static_cast<int64_t>(piece.predicted_ns), std::memory_order_relaxed);
+  load_.fetch_sub(1, std::memory_order_acq_rel);
+  done_(piece);
+}
+
+}  // namespace widelane
