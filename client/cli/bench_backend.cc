@@ -61,6 +61,7 @@ EngineOptions OptionsOf(BackendKind kind, const BackendSetup& setup) {
       break;
     case BackendKind::kCusparse:
       options.kernel = SumKernel::kCusparse;
+      options.measure_costs = false;  // there is one route
       [[fallthrough]];
     case BackendKind::kGpu:
       options.devices.kind = Kind::kList;

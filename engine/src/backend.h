@@ -32,6 +32,8 @@ struct LaneWork {
   uint32_t rows = 0;
   // A GPU reads the batch where it lies instead of copying it first.
   bool mapped = false;
+  // About how long it will take: how long Finish may look for the end before it sleeps.
+  double expected_ns = 0;
 };
 
 // One worker's place on a device: buffers, and on a GPU streams. Works on one piece of a batch at a time.
@@ -58,10 +60,9 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
   // Lanes that are to score at once.
   virtual size_t lanes() const = 0;
-  // Start of a GPU's lane is called on threads that have called BindThread. A few more lanes than lanes() may exist for
-  // a while, when a model is probed. Errors: RESOURCE_EXHAUSTED.
+  // Any thread may use it, one at a time. Errors: RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::unique_ptr<Lane>> MakeLane() = 0;
-  // Prepares the calling thread to start work on this device.
+  // Makes the calling thread, one of the engine's own, a good one to start work on this device.
   virtual absl::Status BindThread() { return absl::OkStatus(); }
   // Any thread. `model` outlives the resident. Errors: RESOURCE_EXHAUSTED before anything is allocated when the weights
   // do not fit into the device's memory or its budget.

@@ -11,7 +11,8 @@ LaneWork WorkOf(const Piece& piece, size_t device) {
           .batch = &slab.view(),
           .first_row = piece.first_row,
           .rows = piece.rows,
-          .mapped = piece.mapped};
+          .mapped = piece.mapped,
+          .expected_ns = piece.predicted_ns};
 }
 
 void NotePiece(const Piece& piece, size_t device, const absl::Status& status, const StageTimes& stages) {

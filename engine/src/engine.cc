@@ -91,33 +91,39 @@ absl::Status Engine::Impl::MakeCpuLanes() {
 absl::Status Engine::Impl::MakeGpuQueues() {
   const size_t gpus = backends_.devices.size() - 1;
   if (gpus > kMaxGpus) return absl::InvalidArgumentError(absl::StrCat("devices: more than ", kMaxGpus, " GPUs"));
-  const size_t queues = gpus + (backends_.sharded == nullptr ? 0 : 1);
-  std::vector<absl::StatusOr<std::unique_ptr<GpuQueue>>> made(queues);
+  std::vector<absl::StatusOr<std::unique_ptr<GpuQueue>>> made(gpus);
   std::vector<std::thread> makers;
-  for (size_t i = 0; i < queues; ++i) {
-    makers.emplace_back([this, i, gpus, &made] {
-      Device& device = i < gpus ? *backends_.devices[i + 1] : *backends_.sharded;
-      const GpuQueue::Place place{i < gpus ? i + 1 : 1, i + 1};
-      made[i] = GpuQueue::Create(place, device, *backends_.devices[0], options_.slabs, SpinTime(options_),
-                                 {&OnGpuPieceDone, this});
+  for (size_t i = 0; i < gpus; ++i) {
+    makers.emplace_back([this, i, &made] {
+      made[i] = GpuQueue::Create({.device = i + 1, .resident = i + 1}, *backends_.devices[i + 1], *backends_.devices[0],
+                                 options_.slabs, SpinTime(options_), {&OnGpuPieceDone, this});
     });
   }
   for (std::thread& maker : makers) maker.join();
-  for (size_t i = 0; i < queues; ++i) {
-    if (!made[i].ok()) return made[i].status();
-    if (i < gpus) {
-      gpu_queues_.push_back(*std::move(made[i]));
-    } else {
-      sharded_queue_ = *std::move(made[i]);
-    }
+  for (absl::StatusOr<std::unique_ptr<GpuQueue>>& queue : made) {
+    if (!queue.ok()) return queue.status();
+    gpu_queues_.push_back(*std::move(queue));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Impl::MakeShardedQueue() {
+  const std::lock_guard<std::mutex> lock(sharded_mutex_);
+  if (sharded_owner_ != nullptr) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<GpuQueue>> queue =
+      GpuQueue::Create({.device = 1, .resident = infos_.size()}, *backends_.sharded, *backends_.devices[0],
+                       options_.slabs, SpinTime(options_), {&OnGpuPieceDone, this});
+  if (!queue.ok()) return queue.status();
+  sharded_owner_ = *std::move(queue);
+  sharded_queue_.store(sharded_owner_.get(), std::memory_order_release);
   return absl::OkStatus();
 }
 
 bool Engine::Impl::HasFailed(size_t device) const { return device > 0 && gpu_queues_[device - 1]->failed(); }
 
 uint64_t Engine::Impl::device_failures() const {
-  uint64_t failures = sharded_queue_ == nullptr ? 0 : sharded_queue_->failures();
+  const GpuQueue* const sharded = sharded_queue_.load(std::memory_order_acquire);
+  uint64_t failures = sharded == nullptr ? 0 : sharded->failures();
   for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) failures += queue->failures();
   return failures;
 }
@@ -147,7 +153,7 @@ Engine::Impl::UsableGpus Engine::Impl::GpusFor(const LoadedModel& model) const {
     ++gpus.count;
   };
   if (model.sharded()) {
-    add(sharded_queue_.get());
+    add(sharded_queue_.load(std::memory_order_acquire));
   } else {
     for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) add(queue.get());
   }
@@ -200,7 +206,7 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
       for (size_t i = 0; i < gpus.count; ++i) {
         if (gpus.loads[i].device != choice.device) continue;
         return QueueOnGpu(std::move(slab), listener, *gpus.queues[i], choice.route == Route::kMapped,
-                          choice.predicted_ns);
+                          choice.predicted_ns, where == Where::kAnywhere);
       }
       break;
     case Route::kAllGpus:
@@ -254,11 +260,11 @@ void Engine::Impl::QueueOnCpu(SlabHandle slab, BatchListener& listener, double p
 }
 
 void Engine::Impl::QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped,
-                              double predicted_ns) {
+                              double predicted_ns, bool start_here) {
   const uint32_t rows = slab->rows();
   BatchTask& task = TakeTask(std::move(slab), listener);
   task.pieces_left.store(1, std::memory_order_relaxed);
-  queue.Push({.task = &task, .rows = rows, .mapped = mapped, .predicted_ns = predicted_ns});
+  queue.Push({.task = &task, .rows = rows, .mapped = mapped, .predicted_ns = predicted_ns}, start_here);
 }
 
 // Cuts the batch between groups of rows, by the GPUs' shares.
@@ -287,7 +293,8 @@ void Engine::Impl::QueueOnGpus(SlabHandle slab, BatchListener& listener, const U
   // All are counted before the first runs; once the last is pushed the task may be another batch's.
   const size_t count = task.pieces.size();
   task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  for (size_t i = 0; i < count; ++i) queues[i]->Push(task.pieces[i]);
+  // The others' threads wake up while this one starts the first.
+  for (size_t i = count; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && request.may_use_caller);
 }
 
 // There is one for each slab, and each submitted slab has one at most.

@@ -64,6 +64,7 @@ class Engine::Impl {
 
   absl::Status MakeCpuLanes();
   absl::Status MakeGpuQueues();
+  absl::Status MakeShardedQueue();
   bool HasFailed(size_t device) const;
   size_t CpuThreads() const;
   UsableGpus GpusFor(const LoadedModel& model) const;
@@ -72,7 +73,8 @@ class Engine::Impl {
   // The ways of Submit.
   bool ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns);
   void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
-  void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns);
+  void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns,
+                  bool start_here);
   void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request);
   BatchTask& TakeTask(SlabHandle slab, BatchListener& listener);
   void CountDown(const Piece& piece);
@@ -110,7 +112,10 @@ class Engine::Impl {
   // Last: their threads use everything above.
   std::unique_ptr<CpuQueue> cpu_queue_;
   std::vector<std::unique_ptr<GpuQueue>> gpu_queues_;  // by device, from device 1 on
-  std::unique_ptr<GpuQueue> sharded_queue_;            // null without
+  // Of models cut over the GPUs; made with the first of them, since its lanes hold much memory.
+  std::mutex sharded_mutex_;  // guards the owner
+  std::unique_ptr<GpuQueue> sharded_owner_;
+  std::atomic<GpuQueue*> sharded_queue_{nullptr};
 };
 
 }  // namespace widelane

@@ -58,14 +58,33 @@ void GpuQueue::MakeLanes(Device& cpu) {
   started_.notify_all();
 }
 
-void GpuQueue::Push(const Piece& piece) {
+void GpuQueue::Push(const Piece& piece, bool start_here) {
   load_.fetch_add(1, std::memory_order_acq_rel);
   backlog_ns_.fetch_add(static_cast<int64_t>(piece.predicted_ns), std::memory_order_relaxed);
-  // Noticed under the lock: once it is free the piece may be done, and the engine with it.
+  Lane* lane = nullptr;
+  {
+    // Noticed under the lock: once it is free the piece may be done, and the engine with it.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!start_here || !waiting_.empty() || free_lanes_.empty()) {
+      waiting_.Push(piece);
+      waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+      startable_.notify_one();
+      return;
+    }
+    lane = free_lanes_.back();
+    free_lanes_.pop_back();
+  }
+  StartOn(*lane, piece);
+}
+
+void GpuQueue::StartOn(Lane& lane, const Piece& piece) {
+  Started started{piece, &lane, absl::OkStatus()};
+  started.status =
+      failed() ? absl::UnavailableError("the device has failed before") : lane.Start(WorkOf(piece, place_.resident));
   const std::lock_guard<std::mutex> lock(mutex_);
-  waiting_.Push(piece);
-  waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
-  startable_.notify_one();
+  running_.Push(std::move(started));
+  running_count_.store(running_.size(), std::memory_order_relaxed);
+  started_.notify_one();
 }
 
 void GpuQueue::Spin(const std::atomic<size_t>& count) const {
@@ -75,7 +94,8 @@ void GpuQueue::Spin(const std::atomic<size_t>& count) const {
 void GpuQueue::StartPieces() {
   for (;;) {
     Spin(waiting_count_);
-    Started started;
+    Piece piece;
+    Lane* lane = nullptr;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       startable_.wait(lock, [this] {
@@ -87,17 +107,12 @@ void GpuQueue::StartPieces() {
         started_.notify_all();
         return;
       }
-      started.piece = waiting_.Pop();
+      piece = waiting_.Pop();
       waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
-      started.lane = free_lanes_.back();
+      lane = free_lanes_.back();
       free_lanes_.pop_back();
     }
-    started.status = failed() ? absl::UnavailableError("the device has failed before")
-                              : started.lane->Start(WorkOf(started.piece, place_.resident));
-    const std::lock_guard<std::mutex> lock(mutex_);
-    running_.Push(std::move(started));
-    running_count_.store(running_.size(), std::memory_order_relaxed);
-    started_.notify_one();
+    StartOn(*lane, piece);
   }
 }
 

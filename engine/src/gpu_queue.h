@@ -2,9 +2,9 @@
 // results. So the next piece is on its way to the GPU while the one before is being computed and the one before that is
 // handed out.
 //
-// Both threads look for work for a moment before they sleep, since waking a thread takes longer than a small batch.
-// After its first error a GPU is left alone: most CUDA errors poison the context. Its pieces are then scored on the
-// CPU, with the same bits.
+// Waking a thread takes longer than a small batch. So a caller may start a piece itself when nothing waits and a lane
+// is free, and both threads look for work for a moment before they sleep. After its first error a GPU is left alone:
+// most CUDA errors poison the context. Its pieces are then scored on the CPU, with the same bits.
 
 #ifndef WIDELANE_ENGINE_SRC_GPU_QUEUE_H_
 #define WIDELANE_ENGINE_SRC_GPU_QUEUE_H_
@@ -52,8 +52,8 @@ class GpuQueue {
   // Pieces the device failed to score.
   uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
-  // Any thread.
-  void Push(const Piece& piece);
+  // Any thread. With `start_here` the piece is started by the calling thread if it can be at once.
+  void Push(const Piece& piece, bool start_here);
 
  private:
   // A piece that was started, or could not be.
@@ -65,6 +65,7 @@ class GpuQueue {
 
   GpuQueue(const Place& place, Device& device, size_t capacity, std::chrono::microseconds spin, PieceDone done);
   void MakeLanes(Device& cpu);
+  void StartOn(Lane& lane, const Piece& piece);
   void StartPieces();
   void FinishPieces();
   void Finish(Started& started);

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kMeasureBudget(1000);
 constexpr std::chrono::seconds kSlabPatience(30);
+// What a batch is said to take before anybody knows.
+constexpr double kTrialNs = 1e6;
 
 // Runs `body(i)` for each i of [first, end) at once, each on a thread of its own.
 template <typename Body>
@@ -65,7 +67,10 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Impl::Load(std::share
   const std::lock_guard<std::mutex> lock(trial_mutex_);
   SlabHandle slab = pool_.WaitAndTake(kSlabPatience);
   if (slab == nullptr) return absl::UnavailableError("no slab became free to try the model with");
-  if (absl::Status status = Probe(loaded, slab); !status.ok()) return status;
+  // Another library's sums have other bits.
+  if (options_.kernel == SumKernel::kExact) {
+    if (absl::Status status = Probe(loaded, slab); !status.ok()) return status;
+  }
   if (!measures) return loaded;
   absl::StatusOr<std::unique_ptr<const CostTable>> costs = Measure(loaded, slab);
   if (!costs.ok()) return costs.status();
@@ -87,8 +92,9 @@ absl::StatusOr<std::vector<std::unique_ptr<ResidentModel>>> Engine::Impl::Upload
       OnEach(0, devices, [&](size_t i) { return HasFailed(i) ? absl::OkStatus() : load(*backends_.devices[i], i); });
   const absl::Status status = FirstError(statuses);
   if (status.ok()) return residents;
-  if (!absl::IsResourceExhausted(status) || sharded_queue_ == nullptr || sharded_queue_->failed()) return status;
+  if (!absl::IsResourceExhausted(status) || backends_.sharded == nullptr) return status;
   for (size_t i = 1; i < devices; ++i) residents[i] = nullptr;  // their memory is needed
+  if (absl::Status made = MakeShardedQueue(); !made.ok()) return made;
   if (absl::Status cut = load(*backends_.sharded, devices); !cut.ok()) {
     return absl::Status(cut.code(), absl::StrCat(status.message(), "; cut over all GPUs: ", cut.message()));
   }
@@ -155,6 +161,7 @@ absl::Status Engine::Impl::RunOnCpu(Lane& lane, SlabHandle& slab, uint32_t rows)
 
 // Rows [0, rows), in equal parts where there are several GPUs. A GPU's error is told instead of mended.
 absl::Status Engine::Impl::RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* const> queues, bool mapped, uint32_t rows) {
+  if (rows == 0) return absl::OkStatus();
   SpinningWaiter waiter;
   slab->status = absl::OkStatus();
   BatchTask& task = TakeTask(std::move(slab), waiter);
@@ -168,12 +175,16 @@ absl::Status Engine::Impl::RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* cons
     const uint32_t count = begin_of(i + 1) - begin_of(i);
     if (count == 0) continue;
     used[task.pieces.size()] = queues[i];
-    task.pieces.push_back(
-        {.task = &task, .first_row = begin_of(i), .rows = count, .mapped = mapped, .fallback = false});
+    task.pieces.push_back({.task = &task,
+                           .first_row = begin_of(i),
+                           .rows = count,
+                           .mapped = mapped,
+                           .fallback = false,
+                           .predicted_ns = kTrialNs});
   }
   const size_t count = task.pieces.size();
   task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  for (size_t i = 0; i < count; ++i) used[i]->Push(task.pieces[i]);
+  for (size_t i = count; i-- > 0;) used[i]->Push(task.pieces[i], i == 0);
   slab = waiter.Wait();
   return slab->status;
 }

@@ -17,7 +17,17 @@ constexpr uint64_t kProbeWork = 1 << 22;
 // Lengths from which backends cut rows are below both; the second is for models whose outputs make a row dear.
 constexpr uint32_t kLongRow = 10000;
 constexpr uint64_t kLeastLongRow = 600;
-constexpr uint32_t kBest = 10;
+
+// Numbers of best outputs between which kernels may be chosen, and 0 for all outputs.
+std::vector<uint32_t> BestOf(uint32_t outputs) {
+  std::vector<uint32_t> bests = {0};
+  if (outputs == 1) return bests;
+  for (const uint32_t best : {1U, 10U, kMaxBest}) {
+    if (best < outputs) bests.push_back(best);
+  }
+  if (outputs <= kMaxBest) bests.push_back(outputs);
+  return bests;
+}
 
 // The longest first: a model with very many outputs has room for few rows. Then short ones, enough for several groups.
 std::vector<uint32_t> FewRows(const Model& model, const SlabOptions& limits, uint32_t longest_row) {
@@ -87,8 +97,7 @@ absl::Status ProbeDevice(const std::shared_ptr<const LoadedModel>& model, const 
     if (lengths.empty()) continue;  // a slab has no room for such rows, or the outputs are too many
     const MadeRows rows(model->model(), lengths);
     for (const Values values : {Values::kOnes, Values::kFloat16, Values::kFloat32}) {
-      for (const uint32_t best : {0U, std::min(kBest, outputs)}) {
-        if (best == outputs) continue;
+      for (const uint32_t best : BestOf(outputs)) {
         if (absl::Status status = rows.Fill(*slab, model, {values, best}); !status.ok()) return status;
         if (absl::Status status = runs.on_cpu(slab); !status.ok()) return status;
         const std::vector<int64_t> expected = Results(*slab, outputs);

@@ -80,6 +80,7 @@ class CsrJob : public BatchListener {
     const std::lock_guard<std::mutex> lock(mutex_);
     status_.Update(slab->status);
     ++report_.batches;
+    report_.route = slab->route;
     for (size_t stage = 0; stage < kStages; ++stage) {
       report_.stages.time[stage] = std::max(report_.stages.time[stage], slab->stages.time[stage]);
     }

@@ -81,12 +81,19 @@ void ThreadPool::WaitUntilDone(Slot& slot) const {
 void ThreadPool::Help(size_t worker) {
   const auto anything = [this] { return AnythingLeft() || stopping_.load(std::memory_order_relaxed); };
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (!RunAnything(worker) && !SpinUntil(spin_, anything)) Sleep();
+    if (RunAnything(worker)) continue;
+    looking_.fetch_add(1);
+    const bool found = SpinUntil(spin_, anything);
+    looking_.fetch_sub(1);  // before Sleep looks once more, so that whoever counted on this helper was right
+    if (!found) Sleep();
   }
 }
 
 void ThreadPool::WakeSome(uint32_t chunks_left) {
-  uint32_t wanted = std::min({chunks_left, sleeping_.load(), 2U});
+  // Those awake need no waking; a call into the kernel takes as long as a chunk.
+  const uint32_t looking = looking_.load();
+  if (chunks_left <= looking) return;
+  uint32_t wanted = std::min({chunks_left - looking, sleeping_.load(), 2U});
   if (wanted == 0) return;
   // A helper that has counted itself but not begun to wait holds the lock.
   { const std::lock_guard<std::mutex> lock(mutex_); }

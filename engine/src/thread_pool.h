@@ -65,6 +65,7 @@ class ThreadPool {
   std::array<Slot, kSlots> slots_;
   const std::chrono::microseconds spin_;
   std::atomic<uint32_t> sleeping_{0};
+  std::atomic<uint32_t> looking_{0};  // helpers awake without work
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable work_;

@@ -29,7 +29,7 @@ struct Chunk {
   uint32_t first_row = 0;
   uint32_t rows = 0;
   uint32_t first_entry = 0;  // of the copy: at or before the first row's
-  uint32_t entries = 0;      // from there to the last row's last
+  uint32_t entries = 0;      // of the copy: from there to the last row's last
 };
 
 // The next chunk of rows [row, end), row < end. The first chunks are as large as they may be: each copy costs the bus

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/cuda_error.h"
+#include "cuda/current_device.h"
 #include "cuda/lane_work.h"
 #include "cuda/resident.h"
 #include "numeric.h"
@@ -67,6 +68,8 @@ absl::Status CudaLane::CreateEvents() {
 absl::Status CudaLane::Start(const LaneWork& work) {
   pending_ = {};
   pending_.begun = Clock::now();
+  pending_.patience = PatienceFor(work, spin_);
+  if (absl::Status status = BindThread(device_); !status.ok()) return status;
   if (WantsNothing(work)) return absl::OkStatus();
   if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
   if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
@@ -81,7 +84,7 @@ absl::Status CudaLane::Start(const LaneWork& work) {
 absl::Status CudaLane::StartMapped(const LaneWork& work) {
   const BatchView view = FromRow(*work.batch, work.first_row, work.model->outputs());
   ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(*work.model);
-  SetRows(view, work.rows, 0, EntriesOf(work), arguments);
+  SetRows(view, view, work.rows, 0, arguments);
   SetResults(view, arguments);
   long_rows_->Cut(view, arguments);
   if (absl::Status status = Launch(arguments); !status.ok()) return status;
@@ -145,8 +148,8 @@ absl::Status CudaLane::EnqueueKernels(const LaneWork& work, const Chunk& chunk, 
   const uint32_t number = pending_.chunks;
   const BatchView view = inputs_->View(*work.batch, chunk, number);
   ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(*work.model);
-  SetRows(FromRow(view, chunk.first_row, work.model->outputs()), chunk.rows, inputs_->FirstEntry(*work.batch, chunk),
-          chunk.entries, arguments);
+  SetRows(FromRow(view, chunk.first_row, work.model->outputs()), host, chunk.rows,
+          inputs_->FirstEntry(*work.batch, chunk), arguments);
   SetResults(results, arguments);
   long_rows_->Cut(host, arguments);
   WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(EventsOf(number).begun.get(), compute_.get()), device_);
@@ -195,7 +198,8 @@ absl::Status CudaLane::Launch(const ScoreArguments& arguments) {
 
 absl::Status CudaLane::Finish(StageTimes& stages) {
   if (pending_.done == nullptr) return absl::OkStatus();
-  if (absl::Status status = WaitFor(pending_.done, spin_, device_); !status.ok()) return Drain(std::move(status));
+  if (absl::Status status = WaitFor(pending_.done, pending_.patience, device_); !status.ok())
+    return Drain(std::move(status));
   stages[Stage::kLaunch] += pending_.launched - pending_.begun;
   if (!pending_.mapped) return AddTimes(stages);
   stages[Stage::kCompute] += Clock::now() - pending_.launched;

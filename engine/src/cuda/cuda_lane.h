@@ -21,7 +21,7 @@
 
 namespace widelane::cuda {
 
-// README.md, "One batch". Start runs on threads bound to the lane's GPU, Finish and the destructor on any.
+// README.md, "One batch". Any thread, which Start binds to the GPU.
 class CudaLane : public Lane {
  public:
   // On the current device, which is `device`.
@@ -53,6 +53,7 @@ class CudaLane : public Lane {
     uint64_t timed_entries = 0;  // of the first kTimedChunks chunks
     Clock::time_point begun;
     Clock::time_point launched;
+    std::chrono::microseconds patience{0};
   };
 
   CudaLane(const EngineOptions& options, int device);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "cuda/chunks.h"
 #include "cuda/cuda_error.h"
+#include "cuda/current_device.h"
 #include "cuda/cusparse_kernels.h"
 #include "cuda/cusparse_product.h"
 #include "cuda/input_buffers.h"
@@ -109,6 +110,8 @@ absl::Status CusparseLane::Start(const LaneWork& work) {
   times_ = {};
   if (WantsNothing(work)) return absl::OkStatus();
   if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
+  const ScopedDevice scope(device_);
+  if (!scope.status().ok()) return scope.status();
   if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
   absl::Status status = Score(work);
   if (!status.ok()) (void)cudaStreamSynchronize(stream_.get());

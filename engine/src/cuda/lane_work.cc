@@ -1,5 +1,7 @@
 #include "cuda/lane_work.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "cuda/cuda_error.h"
 #include "cuda/current_device.h"
@@ -50,6 +52,13 @@ void DieUnlessAllPinned(const BatchView& batch) {
   for (const auto& [data, array] : arrays) {
     if (data != nullptr) DieUnlessPinned(data, array);
   }
+}
+
+std::chrono::microseconds PatienceFor(const LaneWork& work, std::chrono::microseconds spin) {
+  constexpr double kMostNs = 2e6;
+  if (spin.count() == 0) return spin;
+  const std::chrono::duration<double, std::nano> expected(std::min(work.expected_ns, kMostNs));
+  return spin + std::chrono::duration_cast<std::chrono::microseconds>(expected);
 }
 
 absl::Status WaitFor(cudaEvent_t event, std::chrono::microseconds spin, int device) {

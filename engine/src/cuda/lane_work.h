@@ -26,6 +26,10 @@ absl::Status CheckFits(const SlabOptions& slab, const LaneWork& work);
 // Stops the process unless all arrays of the batch are pinned.
 void DieUnlessAllPinned(const BatchView& batch);
 
+// How long to look for the end of `work` before sleeping: as long as it should take and `spin` more, within reason; not
+// at all where threads do not spin.
+std::chrono::microseconds PatienceFor(const LaneWork& work, std::chrono::microseconds spin);
+
 // Looks for `event` to pass for `spin`, then sleeps until it has. Any thread. Errors: the device's.
 absl::Status WaitFor(cudaEvent_t event, std::chrono::microseconds spin, int device);
 

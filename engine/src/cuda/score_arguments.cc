@@ -4,11 +4,12 @@
 
 namespace widelane::cuda {
 
-void SetRows(const BatchView& view, uint32_t rows, uint32_t first_entry, uint32_t entries, ScoreArguments& arguments) {
+void SetRows(const BatchView& view, const BatchView& host, uint32_t rows, uint32_t first_entry,
+             ScoreArguments& arguments) {
   arguments.rows = rows;
   arguments.first_row = 0;
   arguments.first_entry = first_entry;
-  arguments.entries = entries;
+  arguments.entries = host.row_begin[rows] - host.row_begin[0];
   arguments.group_begin = view.group_begin;
   arguments.lengths8 = view.lengths8;
   arguments.lengths16 = view.lengths16;

@@ -13,8 +13,10 @@
 
 namespace widelane::cuda {
 
-// Rows [0, rows) of `view` with `entries` entries. Entry e is element e - first_entry of its indices and values.
-void SetRows(const BatchView& view, uint32_t rows, uint32_t first_entry, uint32_t entries, ScoreArguments& arguments);
+// Rows [0, rows) of `view`, whose entry e is element e - first_entry of its indices and values. `host` is the same
+// batch in host memory.
+void SetRows(const BatchView& view, const BatchView& host, uint32_t rows, uint32_t first_entry,
+             ScoreArguments& arguments);
 void SetResults(const BatchView& view, ScoreArguments& arguments);
 
 // Lists of long rows and their pieces in pinned memory, where kernels read them: a few bytes for thousands of entries.

@@ -73,6 +73,7 @@ absl::Status ShardedLane::AllocateShard(Shard& shard) {
 absl::Status ShardedLane::Start(const LaneWork& work) {
   chunks_ = 0;
   started_ = Clock::now();
+  patience_ = PatienceFor(work, spin_);
   if (WantsNothing(work)) return absl::OkStatus();
   if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
   if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
@@ -141,8 +142,9 @@ absl::Status ShardedLane::EnqueueSums(Shard& shard, const LaneWork& work, const 
 
   const size_t part = static_cast<size_t>(&shard - shards_.data());
   ScoreArguments arguments = static_cast<const ShardedResident*>(work.resident)->parts[part]->Arguments(*work.model);
-  SetRows(FromRow(shard.inputs->View(batch, chunk, number), chunk.first_row, work.model->outputs()), chunk.rows,
-          chunk_arguments.first_entry, chunk.entries, arguments);
+  const uint32_t outputs = work.model->outputs();
+  SetRows(FromRow(shard.inputs->View(batch, chunk, number), chunk.first_row, outputs),
+          FromRow(batch, chunk.first_row, outputs), chunk.rows, chunk_arguments.first_entry, arguments);
   arguments.cut = chunk_arguments.cut;
   arguments.pieces = chunk_arguments.pieces;
   arguments.long_rows = chunk_arguments.long_rows;
@@ -171,9 +173,10 @@ absl::Status ShardedLane::EnqueueFinish(const LaneWork& work, const Chunk& chunk
     sums[i] = shards_[i].Sums(number);
   }
   ScoreArguments arguments = static_cast<const ShardedResident*>(work.resident)->parts.front()->Arguments(*work.model);
-  SetRows(FromRow(first.inputs->View(*work.batch, chunk, number), chunk.first_row, outputs), chunk.rows,
-          first.inputs->FirstEntry(*work.batch, chunk), chunk.entries, arguments);
-  SetResults(FromRow(*work.batch, chunk.first_row, outputs), arguments);
+  const BatchView host = FromRow(*work.batch, chunk.first_row, outputs);
+  SetRows(FromRow(first.inputs->View(*work.batch, chunk, number), chunk.first_row, outputs), host, chunk.rows,
+          first.inputs->FirstEntry(*work.batch, chunk), arguments);
+  SetResults(host, arguments);
   arguments.scratch = first.scratch.data();
   arguments.scratch_bytes = first.scratch.size();
   WIDELANE_CUDA_RETURN_IF_ERROR(
@@ -185,7 +188,7 @@ absl::Status ShardedLane::EnqueueFinish(const LaneWork& work, const Chunk& chunk
 absl::Status ShardedLane::Finish(StageTimes& stages) {
   if (chunks_ == 0) return absl::OkStatus();
   const int first = shards_.front().device;
-  absl::Status status = WaitFor(finished_[(chunks_ - 1) % kSlots].get(), spin_, first);
+  absl::Status status = WaitFor(finished_[(chunks_ - 1) % kSlots].get(), patience_, first);
   if (status.ok()) status = AddTimes(stages);
   return status.ok() ? status : Drain(std::move(status));
 }

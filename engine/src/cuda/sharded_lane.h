@@ -23,8 +23,7 @@
 
 namespace widelane::cuda {
 
-// Mapped work is copied like any other. Start runs on threads bound to the first GPU, and switches to the others for
-// the time of their calls.
+// Mapped work is copied like any other. Any thread; Start switches to each GPU for the time of its calls.
 class ShardedLane : public Lane {
  public:
   // `devices` are positions among the visible GPUs. Any thread.
@@ -74,6 +73,7 @@ class ShardedLane : public Lane {
   const std::chrono::microseconds spin_;
   // Of the work between Start and Finish.
   uint32_t chunks_ = 0;
+  std::chrono::microseconds patience_{0};
   Clock::time_point started_;
   Clock::time_point launched_;
 

@@ -1,6 +1,7 @@
 // Rows of models with more than kMaxNarrowOutputs outputs: a block for each row and tile of outputs.
 
 #include <cstddef>
+#include <cstring>
 
 #include "cuda/best_of_block.cuh"
 
@@ -124,6 +125,7 @@ class WideSum {
     }
   }
 
+  __device__ __forceinline__ bool any() const { return outputs_.any; }
   __device__ __forceinline__ double step() const { return grid_.step; }
 
  private:
@@ -196,6 +198,63 @@ __device__ __forceinline__ void PickWide(const ScoreCall& call, uint32_t row, co
   }
 }
 
+// Writes numbers that lie side by side, 16 bytes at a time where that is possible.
+template <typename T, uint32_t kCount>
+__device__ __forceinline__ void Store(const T (&values)[kCount], T* to) {
+  constexpr uint32_t kPerWord = sizeof(uint4) / sizeof(T);
+  if constexpr (kCount >= kPerWord) {
+    if (reinterpret_cast<uintptr_t>(to) % sizeof(uint4) == 0) {
+#pragma unroll
+      for (uint32_t i = 0; i < kCount / kPerWord; ++i) {
+        uint4 word;
+        memcpy(&word, values + i * kPerWord, sizeof(word));
+        reinterpret_cast<uint4*>(to)[i] = word;
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (uint32_t v = 0; v < kCount; ++v) to[v] = values[v];
+}
+
+// Writes what is wanted of a thread's sums, whose outputs lie side by side.
+template <typename Weights, uint32_t kOutputs>
+__device__ __forceinline__ void FinishSideBySide(const ScoreCall& call, uint32_t row, uint32_t first_output,
+                                                 const int64_t (&sums)[kOutputs], double step) {
+  const size_t at = static_cast<size_t>(row) * call.input.outputs + first_output;
+  if (call.partial != nullptr) {
+    Store(sums, call.partial + at);
+    return;
+  }
+  double raw[kOutputs];
+#pragma unroll
+  for (uint32_t v = 0; v < kOutputs; ++v) raw[v] = RawOf<Weights>(call.input, first_output + v, sums[v], step);
+  if (call.raw != nullptr) Store(raw, call.raw + at);
+  if (call.scores == nullptr) return;
+  float scores[kOutputs];
+#pragma unroll
+  for (uint32_t v = 0; v < kOutputs; ++v) {
+    scores[v] = static_cast<float>(numeric::PointwiseLink(call.input.link, raw[v]));
+  }
+  Store(scores, call.scores + at);
+}
+
+template <typename Weights, uint32_t kOutputs, bool kVector, typename WideSum>
+__device__ __forceinline__ void FinishWide(const ScoreCall& call, uint32_t row, const WideSum& sum) {
+  if constexpr (kVector) {
+    int64_t sums[kOutputs];
+    uint32_t first = 0;
+    sum.ForEach([&](uint32_t v, uint32_t output, int64_t steps) {
+      sums[v] = steps;
+      if (v == 0) first = output;
+    });
+    if (sum.any()) FinishSideBySide<Weights>(call, row, first, sums, sum.step());
+  } else {
+    sum.ForEach(
+        [&](uint32_t, uint32_t output, int64_t steps) { FinishSum<Weights>(call, row, output, steps, sum.step()); });
+  }
+}
+
 template <typename Weights, typename Terms, uint32_t kOutputs, bool kVector>
 __global__ void __launch_bounds__(kBlockThreads) SumWide(const ScoreCall call) {
   const WideWork work = {blockIdx.x, EntriesOfRow(call.input, blockIdx.x)};
@@ -204,9 +263,7 @@ __global__ void __launch_bounds__(kBlockThreads) SumWide(const ScoreCall call) {
   if (call.best > 0) {
     PickWide<Weights, kOutputs>(call, work.row, sum);
   } else {
-    sum.ForEach([&](uint32_t, uint32_t output, int64_t steps) {
-      FinishSum<Weights>(call, work.row, output, steps, sum.step());
-    });
+    FinishWide<Weights, kOutputs, kVector>(call, work.row, sum);
   }
 }
 

@@ -99,7 +99,9 @@ struct CsrResults {
 struct CsrReport {
   uint64_t ignored = 0;  // entries of unknown features
   uint32_t batches = 0;
-  StageTimes stages;  // the longest of each among the batches
+  Route route = Route::kAuto;  // that the batches took; kAuto when there were none
+  // The longest of each among the batches, but the sum of pack.
+  StageTimes stages;
 };
 
 // Where Submit may score a small batch.
