@@ -55,7 +55,7 @@ absl::Status Engine::Impl::Start() {
   if (absl::Status status = pool_.Fill(options_.slabs, options_.slab, *backends_.memory); !status.ok()) return status;
   tasks_ = std::vector<BatchTask>(options_.slabs);
   for (BatchTask& task : tasks_) {
-    task.pieces.reserve(std::max<size_t>(1, infos_.size()));
+    task.pieces.reserve(infos_.size());
     free_tasks_.push_back(&task);
   }
   if (absl::Status status = MakeCpuLanes(); !status.ok()) return status;
@@ -210,7 +210,9 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
       }
       break;
     case Route::kAllGpus:
-      return QueueOnGpus(std::move(slab), listener, gpus, request);
+      return QueueOnDevices(std::move(slab), listener, gpus, request, ShareOverGpus(model.cost_table(), request));
+    case Route::kAllDevices:
+      return QueueOnDevices(std::move(slab), listener, gpus, request, ShareOverDevices(model.cost_table(), request));
     case Route::kPool:
     case Route::kAuto:
       if (where == Where::kAnywhere && choice.predicted_ns <= kLongestOnCallerNs &&
@@ -223,16 +225,25 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
   QueueOnCpu(std::move(slab), listener, choice.predicted_ns);
 }
 
-// False when all lanes are taken: as many threads as there are cores are at it.
-bool Engine::Impl::ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns) {
-  Lane* lane = nullptr;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (lanes.empty()) return false;
-    lane = lanes.back();
-    lanes.pop_back();
-  }
+// Null when all lanes are taken: as many threads as there are cores are at it.
+Lane* Engine::Impl::TakeLane(FreeLanes& lanes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (lanes.empty()) return nullptr;
+  Lane* lane = lanes.back();
+  lanes.pop_back();
   running_here_.fetch_add(1, std::memory_order_acq_rel);
+  return lane;
+}
+
+void Engine::Impl::ReturnLane(FreeLanes& lanes, Lane* lane) {
+  running_here_.fetch_sub(1, std::memory_order_acq_rel);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lanes.push_back(lane);
+}
+
+bool Engine::Impl::ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns) {
+  Lane* const lane = TakeLane(lanes);
+  if (lane == nullptr) return false;
   AddPoolBacklog(predicted_ns);
   const LaneWork work{.model = &slab->model()->model(),
                       .resident = slab->model()->resident(0),
@@ -242,11 +253,7 @@ bool Engine::Impl::ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& 
   slab->status = lane->Score(work, slab->stages);
   slab->device = 0;
   AddPoolBacklog(-predicted_ns);
-  running_here_.fetch_sub(1, std::memory_order_acq_rel);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    lanes.push_back(lane);
-  }
+  ReturnLane(lanes, lane);
   listener.OnBatchDone(std::move(slab));
   return true;
 }
@@ -267,34 +274,51 @@ void Engine::Impl::QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue
   queue.Push({.task = &task, .rows = rows, .mapped = mapped, .predicted_ns = predicted_ns}, start_here);
 }
 
-// Cuts the batch between groups of rows, by the GPUs' shares.
-void Engine::Impl::QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus,
-                               const RouteRequest& request) {
+// Cuts the batch between groups of rows by the devices' shares; the CPU's are the last rows.
+void Engine::Impl::QueueOnDevices(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus,
+                                  const RouteRequest& request, const Shares& shares) {
   constexpr uint64_t kParts = 1 << 20;
-  const GpuShares shares = ShareOverGpus(slab->model()->cost_table(), request);
   const BatchView& batch = slab->view();
   BatchTask& task = TakeTask(std::move(slab), listener);
-  std::array<GpuQueue*, kMaxGpus> queues{};
+  std::array<GpuQueue*, kMaxGpus + 1> queues{};  // null: the CPU
   task.pieces.clear();
   uint32_t begin = 0;
   double share = 0;
-  for (size_t i = 0; i < gpus.count && begin < batch.rows; ++i) {
-    share += shares.share[i];
-    const auto part = static_cast<uint64_t>(std::min(1.0, share) * kParts);
-    uint32_t end = PartBegin(batch, 0, batch.rows, part, kParts);
-    end = std::min(batch.rows, (end + kGroupRows / 2) / kGroupRows * kGroupRows);
-    if (i + 1 == gpus.count) end = batch.rows;
-    if (end <= begin) continue;
-    const double predicted_ns = std::max(0.0, shares.end_ns - gpus.loads[i].backlog_ns);
-    queues[task.pieces.size()] = gpus.queues[i];
+  const auto add = [&](GpuQueue* queue, double part, double backlog_ns, bool last) {
+    share += part;
+    uint32_t end = PartBegin(batch, 0, batch.rows, static_cast<uint64_t>(std::min(1.0, share) * kParts), kParts);
+    end = last ? batch.rows : std::min(batch.rows, (end + kGroupRows / 2) / kGroupRows * kGroupRows);
+    if (end <= begin) return;
+    const double predicted_ns = std::max(0.0, shares.end_ns - backlog_ns);
+    queues[task.pieces.size()] = queue;
     task.pieces.push_back({.task = &task, .first_row = begin, .rows = end - begin, .predicted_ns = predicted_ns});
     begin = end;
+  };
+  for (size_t i = 0; i < gpus.count; ++i) {
+    add(gpus.queues[i], shares.gpu[i], gpus.loads[i].backlog_ns, i + 1 == gpus.count && shares.cpu == 0);
   }
-  // All are counted before the first runs; once the last is pushed the task may be another batch's.
+  if (shares.cpu > 0) add(nullptr, shares.cpu, request.pool_backlog_ns, true);
+
+  // All are counted before the first runs; once the last is pushed the task may be another batch's. The other GPUs'
+  // threads wake up while this one starts the first; the CPU's rows are last, since this thread may score them.
   const size_t count = task.pieces.size();
+  const bool cpu_too = queues[count - 1] == nullptr;
+  const size_t of_gpus = count - (cpu_too ? 1 : 0);
+  const Piece cpu_piece = task.pieces[count - 1];
   task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  // The others' threads wake up while this one starts the first.
-  for (size_t i = count; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && request.may_use_caller);
+  for (size_t i = of_gpus; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && request.may_use_caller);
+  if (cpu_too) ScorePiece(cpu_piece, request.may_use_caller);
+}
+
+void Engine::Impl::ScorePiece(const Piece& piece, bool may_use_caller) {
+  AddPoolBacklog(piece.predicted_ns);
+  Lane* lane = may_use_caller && piece.predicted_ns <= kLongestOnCallerNs ? TakeLane(pool_lanes_) : nullptr;
+  if (lane == nullptr) return cpu_queue_->Push(piece);
+  StageTimes stages;
+  const absl::Status status = lane->Score(WorkOf(piece, 0), stages);
+  ReturnLane(pool_lanes_, lane);
+  NotePiece(piece, 0, status, stages);
+  OnCpuPieceDone(this, piece);
 }
 
 // There is one for each slab, and each submitted slab has one at most.

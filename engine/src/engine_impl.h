@@ -75,7 +75,11 @@ class Engine::Impl {
   void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
   void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns,
                   bool start_here);
-  void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request);
+  void QueueOnDevices(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request,
+                      const Shares& shares);
+  void ScorePiece(const Piece& piece, bool may_use_caller);
+  Lane* TakeLane(FreeLanes& lanes);
+  void ReturnLane(FreeLanes& lanes, Lane* lane);
   BatchTask& TakeTask(SlabHandle slab, BatchListener& listener);
   void CountDown(const Piece& piece);
   void Finish(SlabHandle slab, BatchListener& listener);

@@ -25,12 +25,63 @@ class Best {
     choice_ = {route, device, ns};
   }
   bool found() const { return end_ns_ < kNever; }
+  double end_ns() const { return end_ns_; }
   const RouteChoice& choice() const { return choice_; }
 
  private:
   double end_ns_ = kNever;
   RouteChoice choice_;
 };
+
+// When a device can start, and how long it would take for the whole batch.
+struct Worker {
+  double start = kNever;
+  double work = 1;
+};
+
+Worker WorkerOf(const CostTable& costs, const RouteRequest& request, Route route, size_t device, double backlog_ns) {
+  const CostCurve* curve = costs.Find(route, device, request.kind);
+  if (curve == nullptr) return {};
+  const double all = curve->Predict(request.rows, request.entries);
+  const double fixed = std::min(curve->line().fixed_ns, all / 2);
+  return {backlog_ns + fixed, std::max(1.0, all - fixed)};
+}
+
+// Worker i is done with share s of the batch at start_i + s x work_i. All end at T: s_i = (T - start_i) / work_i. Those
+// that start after T drop out, and T is sought again; it falls each time.
+double CommonEnd(absl::Span<const Worker> workers) {
+  double end = kNever;
+  for (size_t round = 0; round < workers.size(); ++round) {
+    double rate = 0;
+    double started = 0;
+    for (const Worker& worker : workers) {
+      if (worker.start >= end) continue;
+      rate += 1 / worker.work;
+      started += worker.start / worker.work;
+    }
+    const double next = rate > 0 ? (1 + started) / rate : kNever;
+    if (!(next < end)) break;
+    end = next;
+  }
+  return end;
+}
+
+Shares ShareOver(const CostTable& costs, const RouteRequest& request, bool with_cpu) {
+  std::array<Worker, kMaxGpus + 1> workers;
+  const size_t gpus = Gpus(request);
+  for (size_t i = 0; i < gpus; ++i) {
+    workers[i] = WorkerOf(costs, request, Route::kCopied, request.gpus[i].device, request.gpus[i].backlog_ns);
+  }
+  if (with_cpu) workers[gpus] = WorkerOf(costs, request, Route::kPool, 0, request.pool_backlog_ns);
+  Shares shares;
+  shares.end_ns = CommonEnd(absl::MakeConstSpan(workers.data(), gpus + (with_cpu ? 1 : 0)));
+  const auto share_of = [&shares](const Worker& worker) {
+    return worker.start < shares.end_ns ? (shares.end_ns - worker.start) / worker.work : 0;
+  };
+  for (size_t i = 0; i < gpus; ++i) shares.gpu[i] = share_of(workers[i]);
+  if (with_cpu) shares.cpu = share_of(workers[gpus]);
+  return shares;
+}
 
 void OfferGpu(const CostTable& costs, const RouteRequest& request, Route route, Best& best) {
   for (size_t i = 0; i < Gpus(request); ++i) {
@@ -43,10 +94,22 @@ void OfferGpu(const CostTable& costs, const RouteRequest& request, Route route, 
 void OfferAllGpus(const CostTable& costs, const RouteRequest& request, Best& best) {
   if (Gpus(request) < 2 || request.rows < 2 * kGroupRows) return;
   const double idle_ns = Predict(costs, Route::kAllGpus, request.gpus[0].device, request);
-  const double shared_ns = ShareOverGpus(costs, request).end_ns;
-  if (idle_ns < kNever || request.route == Route::kAllGpus) {
+  const double shared_ns = ShareOver(costs, request, /*with_cpu=*/false).end_ns;
+  if (idle_ns < kNever || request.route != Route::kAuto) {
     best.Offer(Route::kAllGpus, request.gpus[0].device, 0, idle_ns < kNever ? std::max(idle_ns, shared_ns) : shared_ns);
   }
+}
+
+// Keeps all cores and all GPUs busy, so it must gain something, and predictions are not exact.
+constexpr double kWorthAllDevices = 0.85;
+
+void OfferAllDevices(const CostTable& costs, const RouteRequest& request, Best& best) {
+  if (Gpus(request) == 0 || request.rows < 8 * kGroupRows) return;
+  const Shares shares = ShareOver(costs, request, /*with_cpu=*/true);
+  const bool shared = shares.cpu > 0 && shares.cpu < 1;
+  const bool forced = request.route == Route::kAllDevices;
+  if (!shared || (!forced && shares.end_ns > kWorthAllDevices * best.end_ns())) return;
+  best.Offer(Route::kAllDevices, request.gpus[0].device, 0, shares.end_ns);
 }
 
 void OfferCpu(const CostTable& costs, const RouteRequest& request, Best& best) {
@@ -71,46 +134,29 @@ void Offer(const CostTable& costs, const RouteRequest& request, Route route, Bes
       OfferAllGpus(costs, request, best);
       if (!best.found()) OfferGpu(costs, request, Route::kCopied, best);
       return;
+    case Route::kAllDevices:
+      OfferAllDevices(costs, request, best);
+      if (!best.found()) OfferAllGpus(costs, request, best);
+      if (!best.found()) OfferGpu(costs, request, Route::kCopied, best);
+      return;
     case Route::kAuto:
       OfferGpu(costs, request, Route::kMapped, best);
       OfferGpu(costs, request, Route::kCopied, best);
       OfferAllGpus(costs, request, best);
-      if (!request.gpus_only || !best.found()) OfferCpu(costs, request, best);
+      if (request.gpus_only && best.found()) return;
+      OfferCpu(costs, request, best);
+      OfferAllDevices(costs, request, best);
   }
 }
 
 }  // namespace
 
-GpuShares ShareOverGpus(const CostTable& costs, const RouteRequest& request) {
-  // GPU g is done with share s of the batch at start_g + s x work_g. All end at T: s_g = (T - start_g) / work_g. Those
-  // that start after T drop out, and T is sought again.
-  std::array<double, kMaxGpus> start{};
-  std::array<double, kMaxGpus> work{};
-  const size_t gpus = Gpus(request);
-  for (size_t i = 0; i < gpus; ++i) {
-    const CostCurve* curve = costs.Find(Route::kCopied, request.gpus[i].device, request.kind);
-    const double all = curve == nullptr ? kNever : curve->Predict(request.rows, request.entries);
-    const double fixed = curve == nullptr ? 0 : std::min(curve->line().fixed_ns, all / 2);
-    start[i] = curve == nullptr ? kNever : request.gpus[i].backlog_ns + fixed;
-    work[i] = std::max(1.0, all - fixed);
-  }
-  GpuShares shares;
-  double end = kNever;
-  for (size_t round = 0; round < gpus; ++round) {
-    double rate = 0;
-    double started = 0;
-    for (size_t i = 0; i < gpus; ++i) {
-      if (start[i] >= end) continue;
-      rate += 1 / work[i];
-      started += start[i] / work[i];
-    }
-    const double next = rate > 0 ? (1 + started) / rate : kNever;
-    if (!(next < end)) break;
-    end = next;
-  }
-  for (size_t i = 0; i < gpus; ++i) shares.share[i] = start[i] < end ? (end - start[i]) / work[i] : 0;
-  shares.end_ns = end;
-  return shares;
+Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request) {
+  return ShareOver(costs, request, /*with_cpu=*/false);
+}
+
+Shares ShareOverDevices(const CostTable& costs, const RouteRequest& request) {
+  return ShareOver(costs, request, /*with_cpu=*/true);
 }
 
 bool CallerIsFirst(const CostTable& costs, const RouteRequest& request) {

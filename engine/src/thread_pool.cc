@@ -16,6 +16,7 @@ ThreadPool::~ThreadPool() {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
+  published_.fetch_add(1);
   work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
@@ -29,6 +30,7 @@ void ThreadPool::ForEachChunk(size_t chunks, Body body) {
   slot->body = &body;
   slot->running.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
   slot->left.store(static_cast<uint32_t>(chunks));  // in one order with Sleep's count, so that one of both is seen
+  published_.fetch_add(1);
   RunChunks(*slot, 0);
   WaitUntilDone(*slot);
   slot->used.store(false, std::memory_order_release);
@@ -44,18 +46,23 @@ ThreadPool::Slot* ThreadPool::UseFreeSlot() {
 }
 
 bool ThreadPool::RunChunks(Slot& slot, size_t worker) {
-  bool any = false;
   uint32_t left = slot.left.load(std::memory_order_relaxed);
+  if (left == 0) return false;
+  bool any = false;
   while (left > 0) {
     // If another job has taken the slot meanwhile, this takes a chunk of that one, which is as good.
     if (!slot.left.compare_exchange_weak(left, left - 1)) continue;
-    any = true;
+    if (!any) {
+      any = true;
+      busy_.fetch_add(1, std::memory_order_relaxed);
+    }
     WakeSome(left - 1);
     (*slot.body)(worker, left - 1);
     // After the last one the caller may return and another job come: only the slot itself is touched.
     if (slot.running.fetch_sub(1, std::memory_order_acq_rel) == 1) slot.running.notify_all();
     left = slot.left.load(std::memory_order_relaxed);
   }
+  if (any) busy_.fetch_sub(1, std::memory_order_relaxed);
   return any;
 }
 
@@ -78,26 +85,28 @@ void ThreadPool::WaitUntilDone(Slot& slot) const {
   }
 }
 
+// Helpers look at one number only, and at the slots when it has changed.
 void ThreadPool::Help(size_t worker) {
-  const auto anything = [this] { return AnythingLeft() || stopping_.load(std::memory_order_relaxed); };
   while (!stopping_.load(std::memory_order_relaxed)) {
+    const uint32_t seen = published_.load();
     if (RunAnything(worker)) continue;
-    looking_.fetch_add(1);
-    const bool found = SpinUntil(spin_, anything);
-    looking_.fetch_sub(1);  // before Sleep looks once more, so that whoever counted on this helper was right
-    if (!found) Sleep();
+    const auto changed = [this, seen] { return published_.load(std::memory_order_relaxed) != seen; };
+    if (!SpinUntil(spin_, changed)) Sleep();
   }
 }
 
+// Those awake without work need no waking; a call into the kernel takes as long as a chunk.
 void ThreadPool::WakeSome(uint32_t chunks_left) {
-  // Those awake need no waking; a call into the kernel takes as long as a chunk.
-  const uint32_t looking = looking_.load();
-  if (chunks_left <= looking) return;
-  uint32_t wanted = std::min({chunks_left - looking, sleeping_.load(), 2U});
-  if (wanted == 0) return;
+  const uint32_t sleeping = sleeping_.load();
+  if (chunks_left == 0 || sleeping == 0) return;
+  // Callers count as busy too, so this is never too many.
+  const uint32_t unavailable = sleeping + busy_.load(std::memory_order_relaxed);
+  const auto helpers = static_cast<uint32_t>(threads_.size());
+  const uint32_t free = helpers > unavailable ? helpers - unavailable : 0;
+  if (chunks_left <= free) return;
   // A helper that has counted itself but not begun to wait holds the lock.
   { const std::lock_guard<std::mutex> lock(mutex_); }
-  for (; wanted > 0; --wanted) work_.notify_one();
+  for (uint32_t wanted = std::min({chunks_left - free, sleeping, 2U}); wanted > 0; --wanted) work_.notify_one();
 }
 
 void ThreadPool::Sleep() {

@@ -65,7 +65,8 @@ class ThreadPool {
   std::array<Slot, kSlots> slots_;
   const std::chrono::microseconds spin_;
   std::atomic<uint32_t> sleeping_{0};
-  std::atomic<uint32_t> looking_{0};  // helpers awake without work
+  std::atomic<uint32_t> busy_{0};                   // threads that are running chunks, callers too
+  alignas(64) std::atomic<uint32_t> published_{0};  // jobs there have been
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable work_;

@@ -51,6 +51,8 @@ TEST_F(RouterTest, TakesTheFastestForEachSize) {
   AddGpus(2);
   EXPECT_EQ(Choose(1).route, Route::kInline);
   EXPECT_EQ(Choose(1000).route, Route::kPool);
+  request_.gpus_only = true;
+  EXPECT_EQ(Choose(1).route, Route::kMapped);
   EXPECT_EQ(Choose(20'000).route, Route::kCopied);
   EXPECT_EQ(Choose(200'000).route, Route::kAllGpus);
 }
@@ -58,10 +60,12 @@ TEST_F(RouterTest, TakesTheFastestForEachSize) {
 TEST_F(RouterTest, CountsWhatIsWaiting) {
   AddGpus(2);
   loads_[0].backlog_ns = 1e6;
+  request_.gpus_only = true;
   const RouteChoice choice = Choose(20'000);
   EXPECT_EQ(choice.route, Route::kCopied);
   EXPECT_EQ(choice.device, 2U) << "the first GPU is busy";
   loads_[1].backlog_ns = 1e6;
+  request_.gpus_only = false;
   EXPECT_EQ(Choose(20'000).route, Route::kPool) << "both are";
   request_.pool_backlog_ns = 1e9;
   EXPECT_EQ(Choose(1000).route, Route::kInline) << "a busy pool leaves the caller its own core";
@@ -106,14 +110,31 @@ TEST_F(RouterTest, SharesABatchSoThatAllEndAtOnce) {
   loads_[1].backlog_ns = 50'000;
   loads_[2].backlog_ns = 1e9;
   Choose(200'000);
-  const GpuShares shares = ShareOverGpus(costs_, request_);
-  EXPECT_NEAR(std::accumulate(shares.share.begin(), shares.share.end(), 0.0), 1, 1e-9);
-  EXPECT_GT(shares.share[0], shares.share[1]);
-  EXPECT_GT(shares.share[1], 0);
-  EXPECT_EQ(shares.share[2], 0);
+  const Shares shares = ShareOverGpus(costs_, request_);
+  EXPECT_NEAR(std::accumulate(shares.gpu.begin(), shares.gpu.end(), 0.0), 1, 1e-9);
+  EXPECT_GT(shares.gpu[0], shares.gpu[1]);
+  EXPECT_GT(shares.gpu[1], 0);
+  EXPECT_EQ(shares.gpu[2], 0);
   const double work = kCopied.Of(200'000, 8'000'000) - kCopied.fixed_ns;
-  EXPECT_NEAR(kCopied.fixed_ns + shares.share[0] * work, shares.end_ns, 1);
-  EXPECT_NEAR(50'000 + kCopied.fixed_ns + shares.share[1] * work, shares.end_ns, 1);
+  EXPECT_NEAR(kCopied.fixed_ns + shares.gpu[0] * work, shares.end_ns, 1);
+  EXPECT_NEAR(50'000 + kCopied.fixed_ns + shares.gpu[1] * work, shares.end_ns, 1);
+}
+
+TEST_F(RouterTest, SharesWithTheCpuWhereThatGainsEnough) {
+  AddGpus(1);
+  const RouteChoice choice = Choose(100'000);
+  EXPECT_EQ(choice.route, Route::kAllDevices);
+  EXPECT_LT(choice.predicted_ns, 0.85 * kCopied.Of(100'000, 4'000'000));
+  const Shares shares = ShareOverDevices(costs_, request_);
+  EXPECT_NEAR(shares.gpu[0] + shares.cpu, 1, 1e-9);
+  EXPECT_GT(shares.gpu[0], shares.cpu);
+  EXPECT_GT(shares.cpu, 0.2);
+  request_.pool_backlog_ns = 1e9;
+  EXPECT_EQ(Choose(100'000).route, Route::kCopied) << "the CPU is busy";
+  EXPECT_EQ(Choose(100'000, Route::kAllDevices).route, Route::kCopied);
+  request_.pool_backlog_ns = 0;
+  request_.gpus_only = true;
+  EXPECT_EQ(Choose(100'000).route, Route::kCopied) << "the CPU is not wanted";
 }
 
 TEST(CostCurve, PredictsWhatWasMeasured) {
