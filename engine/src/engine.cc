@@ -210,9 +210,7 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
       }
       break;
     case Route::kAllGpus:
-      return QueueOnDevices(std::move(slab), listener, gpus, request, ShareOverGpus(model.cost_table(), request));
-    case Route::kAllDevices:
-      return QueueOnDevices(std::move(slab), listener, gpus, request, ShareOverDevices(model.cost_table(), request));
+      return QueueOnGpus(std::move(slab), listener, gpus, request);
     case Route::kPool:
     case Route::kAuto:
       if (where == Where::kAnywhere && choice.predicted_ns <= kLongestOnCallerNs &&
@@ -274,51 +272,34 @@ void Engine::Impl::QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue
   queue.Push({.task = &task, .rows = rows, .mapped = mapped, .predicted_ns = predicted_ns}, start_here);
 }
 
-// Cuts the batch between groups of rows by the devices' shares; the CPU's are the last rows.
-void Engine::Impl::QueueOnDevices(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus,
-                                  const RouteRequest& request, const Shares& shares) {
+// Cuts the batch between groups of rows, by the GPUs' shares.
+void Engine::Impl::QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus,
+                               const RouteRequest& request) {
   constexpr uint64_t kParts = 1 << 20;
+  const Shares shares = ShareOverGpus(slab->model()->cost_table(), request);
   const BatchView& batch = slab->view();
   BatchTask& task = TakeTask(std::move(slab), listener);
-  std::array<GpuQueue*, kMaxGpus + 1> queues{};  // null: the CPU
+  std::array<GpuQueue*, kMaxGpus> queues{};
   task.pieces.clear();
   uint32_t begin = 0;
   double share = 0;
-  const auto add = [&](GpuQueue* queue, double part, double backlog_ns, bool last) {
-    share += part;
-    uint32_t end = PartBegin(batch, 0, batch.rows, static_cast<uint64_t>(std::min(1.0, share) * kParts), kParts);
-    end = last ? batch.rows : std::min(batch.rows, (end + kGroupRows / 2) / kGroupRows * kGroupRows);
-    if (end <= begin) return;
-    const double predicted_ns = std::max(0.0, shares.end_ns - backlog_ns);
-    queues[task.pieces.size()] = queue;
+  for (size_t i = 0; i < gpus.count && begin < batch.rows; ++i) {
+    share += shares.gpu[i];
+    const auto part = static_cast<uint64_t>(std::min(1.0, share) * kParts);
+    uint32_t end = PartBegin(batch, 0, batch.rows, part, kParts);
+    end = std::min(batch.rows, (end + kGroupRows / 2) / kGroupRows * kGroupRows);
+    if (i + 1 == gpus.count) end = batch.rows;
+    if (end <= begin) continue;
+    const double predicted_ns = std::max(0.0, shares.end_ns - gpus.loads[i].backlog_ns);
+    queues[task.pieces.size()] = gpus.queues[i];
     task.pieces.push_back({.task = &task, .first_row = begin, .rows = end - begin, .predicted_ns = predicted_ns});
     begin = end;
-  };
-  for (size_t i = 0; i < gpus.count; ++i) {
-    add(gpus.queues[i], shares.gpu[i], gpus.loads[i].backlog_ns, i + 1 == gpus.count && shares.cpu == 0);
   }
-  if (shares.cpu > 0) add(nullptr, shares.cpu, request.pool_backlog_ns, true);
-
-  // All are counted before the first runs; once the last is pushed the task may be another batch's. The other GPUs'
-  // threads wake up while this one starts the first; the CPU's rows are last, since this thread may score them.
+  // All are counted before the first runs; once the last is pushed the task may be another batch's. The others' threads
+  // wake up while this one starts the first.
   const size_t count = task.pieces.size();
-  const bool cpu_too = queues[count - 1] == nullptr;
-  const size_t of_gpus = count - (cpu_too ? 1 : 0);
-  const Piece cpu_piece = task.pieces[count - 1];
   task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  for (size_t i = of_gpus; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && request.may_use_caller);
-  if (cpu_too) ScorePiece(cpu_piece, request.may_use_caller);
-}
-
-void Engine::Impl::ScorePiece(const Piece& piece, bool may_use_caller) {
-  AddPoolBacklog(piece.predicted_ns);
-  Lane* lane = may_use_caller && piece.predicted_ns <= kLongestOnCallerNs ? TakeLane(pool_lanes_) : nullptr;
-  if (lane == nullptr) return cpu_queue_->Push(piece);
-  StageTimes stages;
-  const absl::Status status = lane->Score(WorkOf(piece, 0), stages);
-  ReturnLane(pool_lanes_, lane);
-  NotePiece(piece, 0, status, stages);
-  OnCpuPieceDone(this, piece);
+  for (size_t i = count; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && request.may_use_caller);
 }
 
 // There is one for each slab, and each submitted slab has one at most.

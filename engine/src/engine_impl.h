@@ -75,9 +75,7 @@ class Engine::Impl {
   void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
   void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns,
                   bool start_here);
-  void QueueOnDevices(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request,
-                      const Shares& shares);
-  void ScorePiece(const Piece& piece, bool may_use_caller);
+  void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request);
   Lane* TakeLane(FreeLanes& lanes);
   void ReturnLane(FreeLanes& lanes, Lane* lane);
   BatchTask& TakeTask(SlabHandle slab, BatchListener& listener);

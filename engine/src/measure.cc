@@ -15,7 +15,9 @@ constexpr uint32_t kRowEntries[] = {10, 80};
 constexpr uint32_t kMostRows = 1 << 16;
 constexpr uint32_t kGrowth = 4;
 constexpr int kRepeats = 5;
-constexpr std::chrono::microseconds kWarmUp(300);
+constexpr std::chrono::microseconds kLongWarmUp(5000);
+constexpr std::chrono::microseconds kShortWarmUp(100);
+constexpr uint32_t kWarmUpRows = 1024;
 constexpr std::chrono::milliseconds kLongBatch(3);  // larger ones tell nothing new
 constexpr uint32_t kBest = 10;
 // Entries x outputs that are worth making up for a measurement.
@@ -39,12 +41,18 @@ uint32_t MostRows(Slab& slab, const std::shared_ptr<const LoadedModel>& model, c
   return static_cast<uint32_t>(std::min<uint64_t>({room.rows, room.entries / row_entries, worth, kMostRows}));
 }
 
+// Until caches are filled and threads awake and spread over the cores, as they are when batches follow one another.
+absl::Status WarmUp(SlabHandle& slab, const MeasuredRoute& place, uint32_t rows, std::chrono::microseconds time,
+                    RunRows run) {
+  const Clock::time_point end = Clock::now() + time;
+  absl::Status status = run(slab, place, rows);
+  while (status.ok() && Clock::now() < end) status = run(slab, place, rows);
+  return status;
+}
+
 // The least of some repeats: what disturbs a measurement only ever adds to it.
 absl::StatusOr<double> TimeRows(SlabHandle& slab, const MeasuredRoute& place, uint32_t rows, RunRows run) {
-  // Until caches are filled and threads awake, as they are when batches follow one another.
-  const Clock::time_point warm = Clock::now() + kWarmUp;
-  absl::Status status = run(slab, place, rows);
-  while (status.ok() && Clock::now() < warm) status = run(slab, place, rows);
+  absl::Status status = WarmUp(slab, place, rows, kShortWarmUp, run);
   double least = 0;
   for (int i = 0; i < kRepeats && status.ok(); ++i) {
     const Clock::time_point begin = Clock::now();
@@ -57,25 +65,19 @@ absl::StatusOr<double> TimeRows(SlabHandle& slab, const MeasuredRoute& place, ui
   return least;
 }
 
-struct PlaceSamples {
-  const MeasuredRoute* place;
-  BatchKind kind;
-  std::vector<CostSample> samples;
-};
-
-absl::Status MeasureShape(SlabHandle& slab, uint32_t most_rows, uint32_t row_entries, Clock::time_point end,
-                          std::vector<PlaceSamples>& places, RunRows run) {
-  std::vector<bool> ended(places.size());
-  for (uint32_t rows = 1; rows <= most_rows; rows *= kGrowth) {
-    for (size_t p = 0; p < places.size(); ++p) {
-      if (ended[p] || (Clock::now() > end && !places[p].samples.empty())) continue;
-      const absl::StatusOr<double> ns = TimeRows(slab, *places[p].place, rows, run);
-      if (!ns.ok()) return ns.status();
-      places[p].samples.push_back({rows, uint64_t{rows} * row_entries, std::max(1.0, *ns)});
-      ended[p] = std::chrono::duration<double, std::nano>(*ns) > kLongBatch;
-    }
+// Batches of growing size on one route, one after the other, so that it stays warm.
+absl::Status MeasureShape(SlabHandle& slab, const MeasuredRoute& place, uint32_t most_rows, uint32_t row_entries,
+                          Clock::duration budget, std::vector<CostSample>& samples, RunRows run) {
+  const Clock::time_point end = Clock::now() + budget;
+  absl::Status status = WarmUp(slab, place, std::min(most_rows, kWarmUpRows), kLongWarmUp, run);
+  for (uint32_t rows = 1; status.ok() && rows <= most_rows; rows *= kGrowth) {
+    const absl::StatusOr<double> ns = TimeRows(slab, place, rows, run);
+    status = ns.status();
+    if (!ns.ok()) break;
+    samples.push_back({rows, uint64_t{rows} * row_entries, std::max(1.0, *ns)});
+    if (Clock::now() > end || std::chrono::duration<double, std::nano>(*ns) > kLongBatch) break;
   }
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace
@@ -85,24 +87,25 @@ absl::StatusOr<std::unique_ptr<const CostTable>> MeasureCosts(const std::shared_
                                                               SlabHandle& slab, std::chrono::milliseconds budget,
                                                               RunRows run) {
   const std::vector<BatchKind> kinds = KindsOf(model->model());
-  const auto shapes = static_cast<int>(kinds.size() * std::size(kRowEntries));
+  const Clock::duration share = budget / (kinds.size() * std::size(kRowEntries) * places.size());
   auto table = std::make_unique<CostTable>();
   for (const BatchKind& kind : kinds) {
-    std::vector<PlaceSamples> measured;
-    for (const MeasuredRoute& place : places) measured.push_back({&place, kind, {}});
+    std::vector<std::vector<CostSample>> samples(places.size());
     for (const uint32_t row_entries : kRowEntries) {
       const uint32_t rows = MostRows(*slab, model, kind, row_entries);
       if (rows == 0 || model->model().features() == 0) continue;
       const MadeRows made(model->model(), std::vector<uint32_t>(rows, row_entries));
       if (absl::Status status = made.Fill(*slab, model, kind); !status.ok()) return status;
-      const Clock::time_point end = Clock::now() + budget / shapes;
-      if (absl::Status status = MeasureShape(slab, rows, row_entries, end, measured, run); !status.ok()) return status;
+      for (size_t p = 0; p < places.size(); ++p) {
+        absl::Status status = MeasureShape(slab, places[p], rows, row_entries, share, samples[p], run);
+        if (!status.ok()) return status;
+      }
     }
-    for (const PlaceSamples& of : measured) {
-      if (of.samples.empty()) continue;
-      const CostCurve curve = CostCurve::Fit(of.samples);
-      table->Set(of.place->route, of.place->device, kind, curve);
-      for (const size_t device : of.place->same_devices) table->Set(of.place->route, device, kind, curve);
+    for (size_t p = 0; p < places.size(); ++p) {
+      if (samples[p].empty()) continue;
+      const CostCurve curve = CostCurve::Fit(samples[p]);
+      table->Set(places[p].route, places[p].device, kind, curve);
+      for (const size_t device : places[p].same_devices) table->Set(places[p].route, device, kind, curve);
     }
   }
   table->Finish();

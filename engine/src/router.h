@@ -41,15 +41,13 @@ struct RouteChoice {
 
 inline constexpr size_t kMaxGpus = 64;
 
-// A batch cut over devices so that all end at once: the share of each, adding up to 1. Devices that are busy for too
-// long get nothing.
+// A batch cut over GPUs so that all end at once: the share of each, in the order of the loads, adding up to 1. GPUs
+// that are busy for too long get nothing.
 struct Shares {
-  std::array<double, kMaxGpus> gpu{};  // in the order of the loads
-  double cpu = 0;
+  std::array<double, kMaxGpus> gpu{};
   double end_ns = 0;  // from now, with the backlog
 };
 Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request);
-Shares ShareOverDevices(const CostTable& costs, const RouteRequest& request);
 
 RouteChoice ChooseRoute(const CostTable& costs, const RouteRequest& request);
 

@@ -185,26 +185,6 @@ TEST_F(FakeGpus, ShareALargeBatchByRows) {
   EXPECT_GT(controls_[0]->batches() + controls_[1]->batches(), batches + 1);
 }
 
-TEST_F(FakeGpus, ShareALargeBatchWithTheCpu) {
-  for (const Where where : {Where::kAnywhere, Where::kEngineThreads}) {
-    controls_.clear();
-    EngineOptions options = Options();
-    options.devices.kind = DeviceSelection::Kind::kAuto;
-    options.route = Route::kAllDevices;
-    Start(2, options);
-    const uint64_t rows = controls_[0]->rows() + controls_[1]->rows();
-    std::vector<Row> many;
-    for (int i = 0; i < 5; ++i) many.insert(many.end(), rows_.begin(), rows_.end());
-    const auto scores = ScoreBatch(*engine_, model_, many, true, where);
-    ASSERT_TRUE(scores.ok()) << scores.status();
-    test::ExpectSameBits(test::ReferenceScores(model_->model(), many), *scores);
-    const uint64_t on_gpus = controls_[0]->rows() + controls_[1]->rows() - rows;
-    EXPECT_GT(on_gpus, 0U);
-    EXPECT_LT(on_gpus, many.size()) << "the CPU had its share";
-    engine_.reset();
-  }
-}
-
 TEST_F(FakeGpus, GetABatchOfEmptyRowsInPiecesToo) {
   EngineOptions options = Options();
   options.route = Route::kAllGpus;

@@ -51,8 +51,6 @@ TEST_F(RouterTest, TakesTheFastestForEachSize) {
   AddGpus(2);
   EXPECT_EQ(Choose(1).route, Route::kInline);
   EXPECT_EQ(Choose(1000).route, Route::kPool);
-  request_.gpus_only = true;
-  EXPECT_EQ(Choose(1).route, Route::kMapped);
   EXPECT_EQ(Choose(20'000).route, Route::kCopied);
   EXPECT_EQ(Choose(200'000).route, Route::kAllGpus);
 }
@@ -118,23 +116,6 @@ TEST_F(RouterTest, SharesABatchSoThatAllEndAtOnce) {
   const double work = kCopied.Of(200'000, 8'000'000) - kCopied.fixed_ns;
   EXPECT_NEAR(kCopied.fixed_ns + shares.gpu[0] * work, shares.end_ns, 1);
   EXPECT_NEAR(50'000 + kCopied.fixed_ns + shares.gpu[1] * work, shares.end_ns, 1);
-}
-
-TEST_F(RouterTest, SharesWithTheCpuWhereThatGainsEnough) {
-  AddGpus(1);
-  const RouteChoice choice = Choose(100'000);
-  EXPECT_EQ(choice.route, Route::kAllDevices);
-  EXPECT_LT(choice.predicted_ns, 0.85 * kCopied.Of(100'000, 4'000'000));
-  const Shares shares = ShareOverDevices(costs_, request_);
-  EXPECT_NEAR(shares.gpu[0] + shares.cpu, 1, 1e-9);
-  EXPECT_GT(shares.gpu[0], shares.cpu);
-  EXPECT_GT(shares.cpu, 0.2);
-  request_.pool_backlog_ns = 1e9;
-  EXPECT_EQ(Choose(100'000).route, Route::kCopied) << "the CPU is busy";
-  EXPECT_EQ(Choose(100'000, Route::kAllDevices).route, Route::kCopied);
-  request_.pool_backlog_ns = 0;
-  request_.gpus_only = true;
-  EXPECT_EQ(Choose(100'000).route, Route::kCopied) << "the CPU is not wanted";
 }
 
 TEST(CostCurve, PredictsWhatWasMeasured) {

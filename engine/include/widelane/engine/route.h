@@ -14,18 +14,17 @@
 namespace widelane {
 
 enum class Route : uint8_t {
-  kInline,      // on the calling thread
-  kPool,        // on the CPU, by several threads
-  kMapped,      // one GPU, which reads the slab in host memory
-  kCopied,      // one GPU, which copies the slab first
-  kAllGpus,     // cut over several GPUs, each of which copies its part
-  kAllDevices,  // cut over the GPUs and the CPU's threads
-  kAuto,        // whichever of these is done first
+  kInline,   // on the calling thread
+  kPool,     // on the CPU, by several threads
+  kMapped,   // one GPU, which reads the slab in host memory
+  kCopied,   // one GPU, which copies the slab first
+  kAllGpus,  // cut over several GPUs, each of which copies its part
+  kAuto,     // whichever of these is done first
 };
-inline constexpr size_t kRoutes = 6;  // without kAuto
+inline constexpr size_t kRoutes = 5;  // without kAuto
 // By Route.
-inline constexpr std::array<const char*, kRoutes + 1> kRouteNames = {"inline",   "pool",        "mapped", "copied",
-                                                                     "all_gpus", "all_devices", "auto"};
+inline constexpr std::array<const char*, kRoutes + 1> kRouteNames = {"inline", "pool",     "mapped",
+                                                                     "copied", "all_gpus", "auto"};
 
 // "inline" and so on; "cpu" is not a route but a device. Errors: INVALID_ARGUMENT listing the names.
 absl::StatusOr<Route> ParseRoute(const std::string& text);
