@@ -32,12 +32,12 @@ T OneOf(const T (&from)[kCount], std::mt19937_64& random) {
 }
 
 Case MakeCase(std::mt19937_64& random) {
-  static constexpr uint32_t kOutputs[] = {1,  1,  1,  1,   2,   3,   7,    16,   20,   32,  33,
-                                          50, 64, 65, 100, 512, 777, 1000, 1026, 2056, 3001};
+  static constexpr uint32_t kOutputs[] = {1,  1,  1,   1,   2,   3,   7,   16,   20,   32,   33,  50,
+                                          64, 65, 100, 132, 254, 512, 777, 1000, 1026, 2056, 3001};
   static constexpr uint32_t kRows[] = {1, 5, 32, 33, 100, 300};
   static constexpr uint32_t kManyRows[] = {31, 1000, 100000, 150000};  // enough for all kernels of one output
   static constexpr uint32_t kMeans[] = {0, 1, 5, 11, 25, 40, 60, 130};
-  static constexpr uint32_t kBests[] = {1, 2, 5, 10, 40, 128};
+  static constexpr uint32_t kBests[] = {1, 2, 5, 10, 16, 17, 40, 128};
   static constexpr Link kLinks[] = {Link::kIdentity, Link::kSigmoid, Link::kSoftmax, Link::kOneVsRest, Link::kExp};
   static constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kFloat16, WeightType::kBfloat16,
                                           WeightType::kInt8};

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -14,15 +13,15 @@ constexpr uint64_t kPlenty = uint64_t{1} << 40;
 
 TEST(MemoryBudget, IsGivenBackWithTheShare) {
   const auto budget = MemoryBudget::Create(100);
-  std::optional<MemoryBudget::Share> share = *budget->Take(60, kPlenty);
+  MemoryBudget::Share share = *budget->Take(60, kPlenty);
   EXPECT_EQ(budget->Left(kPlenty), 40U);
   const auto refused = budget->Take(41, kPlenty);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   for (const char* number : {"41", "100", "60", "40"}) {
     EXPECT_TRUE(absl::StrContains(refused.status().message(), number)) << refused.status();
   }
-  MemoryBudget::Share moved = *std::move(share);
-  share.reset();
+  MemoryBudget::Share moved = std::move(share);
+  share = nullptr;
   EXPECT_EQ(budget->Left(kPlenty), 40U);
   moved.reset();
   EXPECT_EQ(budget->Left(kPlenty), 100U);

@@ -41,50 +41,64 @@ __device__ __forceinline__ uint32_t WarpMax(uint32_t value) {
 #endif
 }
 
-// The best of a warp's, for all its lanes.
-__device__ __forceinline__ Candidate WarpBest(const Candidate& own) {
-  const auto high = static_cast<uint32_t>(own.key >> 32);
-  const auto low = static_cast<uint32_t>(own.key);
-  const uint32_t best_high = WarpMax(high);
-  const uint32_t best_low = WarpMax(high == best_high ? low : 0);
-  const uint32_t best_id = ~WarpMax(high == best_high && low == best_low ? ~own.id : 0);
-  return {static_cast<uint64_t>(best_high) << 32 | best_low, best_id};
-}
+// Up to this many are found from the best of each of a warp's lanes; more by halving.
+constexpr uint32_t kMaxFromLanes = 16;
 
-// A block's shared memory for picking `best` of candidates that come kItems at a time from each thread.
+// Candidates that are looked at more closely once most are out.
+WIDELANE_HOST_DEVICE constexpr uint32_t FoundRoom(uint32_t best) { return best + 32 > 128 ? best + 32 : 128; }
+
+// A block's shared memory for picking `best`.
 struct BestMemory {
-  Candidate* of_thread;  // [threads]
-  Candidate* found;      // [best * (kItems + 1)]
+  Candidate* of_thread;  // [threads]; where `found` lies, and no longer needed then
+  Candidate* found;      // [FoundRoom(best)]
   Candidate* sorted;     // [best]
 };
 
-constexpr size_t BestMemoryBytes(uint32_t threads, uint32_t best, uint32_t items) {
-  return (threads + static_cast<size_t>(best) * (items + 2)) * sizeof(Candidate);
+constexpr size_t BestMemoryBytes(uint32_t threads, uint32_t best) {
+  const uint32_t room = FoundRoom(best);
+  return ((threads > room ? threads : room) + best) * sizeof(Candidate);
 }
 
-__device__ __forceinline__ BestMemory BestMemoryAt(void* memory, uint32_t best, uint32_t items) {
+__device__ __forceinline__ BestMemory BestMemoryAt(void* memory, uint32_t best) {
   auto* candidates = static_cast<Candidate*>(memory);
-  Candidate* found = candidates + blockDim.x;
-  return {candidates, found, found + best * (items + 1)};
+  return {candidates, candidates, candidates + max(blockDim.x, FoundRoom(best))};
 }
 
-// The `best`-th of all threads' own best, or no candidate when there are fewer. Called by one warp, `of_thread` is
-// lost.
-__device__ __forceinline__ Candidate ThresholdOfThreads(Candidate* of_thread, uint32_t best) {
-  const uint32_t count = blockDim.x / kWarp;  // of this lane's
-  Candidate* mine = of_thread + threadIdx.x % kWarp * count;
+// Whether the lane has the best of its warp, of those that are `in`. Called by all lanes.
+__device__ __forceinline__ bool IsWarpBest(const Candidate& own, bool in) {
+  const auto high = static_cast<uint32_t>(own.key >> 32);
+  const auto low = static_cast<uint32_t>(own.key);
+  const uint32_t best_high = WarpMax(in ? high : 0);
+  bool left = in && high == best_high;
+  if (__popc(__ballot_sync(kAllLanes, left)) <= 1) return left;
+  const uint32_t best_low = WarpMax(left ? low : 0);
+  left = left && low == best_low;
+  const uint32_t best_id = ~WarpMax(left ? ~own.id : 0);
+  return left && own.id == best_id;
+}
+
+// What all lanes get of lane `from`.
+__device__ __forceinline__ Candidate OfLane(const Candidate& own, uint32_t from) {
+  const auto lane = static_cast<int>(from);
+  const uint32_t high = __shfl_sync(kAllLanes, static_cast<uint32_t>(own.key >> 32), lane);
+  const uint32_t low = __shfl_sync(kAllLanes, static_cast<uint32_t>(own.key), lane);
+  return {static_cast<uint64_t>(high) << 32 | low, __shfl_sync(kAllLanes, own.id, lane)};
+}
+
+// The `best`-th best of what lanes have, each the best of the threads that have its number in their warp; no candidate
+// when there are fewer. Called by one warp.
+__device__ __forceinline__ Candidate ThresholdFromLanes(const Candidate* of_thread, uint32_t best) {
+  Candidate own = of_thread[threadIdx.x];
+  for (uint32_t i = threadIdx.x + kWarp; i < blockDim.x; i += kWarp) {
+    if (Better(of_thread[i], own)) own = of_thread[i];
+  }
+  bool in = own.key != 0;
   for (uint32_t rank = 1;; ++rank) {
-    uint32_t at = 0;
-    Candidate own = mine[0];
-    for (uint32_t i = 1; i < count; ++i) {
-      if (Better(mine[i], own)) {
-        own = mine[i];
-        at = i;
-      }
-    }
-    const Candidate top = WarpBest(own);
-    if (rank == best || top.key == 0) return top;
-    if (own.key == top.key && own.id == top.id) mine[at].key = 0;
+    const bool top = IsWarpBest(own, in);
+    const uint32_t who = __ballot_sync(kAllLanes, top);
+    if (who == 0) return {0, 0};
+    if (rank == best) return OfLane(own, static_cast<uint32_t>(__ffs(static_cast<int>(who))) - 1);
+    if (top) in = false;
   }
 }
 
@@ -104,8 +118,11 @@ class BestOfBlock {
     // Once there are `best`, most rounds have nothing better; the barrier ends the round before as well.
     const bool matters = own.key != 0 && (size_ < best_ || Better(own, memory_.sorted[best_ - 1]));
     if (__syncthreads_or(matters) == 0) return;
-    PrepareRound(own);
-    Collect(items);
+    if (best_ <= kMaxFromLanes) FindFromLanes(own);
+    if (best_ > kMaxFromLanes || Collect(items) > FoundRoom(best_)) {
+      FindByHalving(items);
+      Collect(items);
+    }
     Sort();
   }
 
@@ -114,30 +131,79 @@ class BestOfBlock {
   __device__ __forceinline__ uint32_t size() const { return size_; }
 
  private:
-  // Only the threads whose own best are among the block's `best` can have one of the best: at most best * kItems
-  // candidates are then left, whatever the numbers.
-  __device__ __forceinline__ void PrepareRound(const Candidate& own) {
+  // Each finds a threshold that at least `best` candidates are not worse than, or all; usually few are more.
+  __device__ __forceinline__ void FindFromLanes(const Candidate& own) {
     memory_.of_thread[threadIdx.x] = own;
-    for (uint32_t i = threadIdx.x; i < size_; i += blockDim.x) memory_.found[i] = memory_.sorted[i];
     __syncthreads();
     if (threadIdx.x >= kWarp) return;
-    Candidate threshold = ThresholdOfThreads(memory_.of_thread, best_);
+    Candidate threshold = ThresholdFromLanes(memory_.of_thread, best_);
     if (size_ == best_ && Better(memory_.sorted[best_ - 1], threshold)) threshold = memory_.sorted[best_ - 1];
-    if (threadIdx.x == 0) {
-      Shared().threshold = threshold;
-      Shared().count = size_;
+    if (threadIdx.x == 0) Shared().threshold = threshold;
+  }
+
+  // Bit by bit from the highest: a bit is set if enough candidates are left. Ends when they fit `found`.
+  __device__ __forceinline__ void FindByHalving(const Candidate (&items)[kItems]) {
+    Candidate threshold = {0, ~0U};
+    if (Fits(items, threshold, threshold)) return;
+    for (uint64_t bit = uint64_t{1} << 63; bit != 0; bit /= 2) {
+      const Candidate tried = {threshold.key | bit, ~0U};
+      if (Fits(items, tried, threshold)) return;
+    }
+    // All who have the key would be too many: lower outputs only.
+    for (uint32_t bit = 1U << 31; bit != 0; bit /= 2) {
+      const Candidate tried = {threshold.key, threshold.id & ~bit};
+      if (Fits(items, tried, threshold)) return;
     }
   }
 
-  __device__ __forceinline__ void Collect(const Candidate (&items)[kItems]) {
+  // Whether those not worse than what is tried fit `found`. It becomes the threshold, unless it leaves too few
+  // and is not the first, which leaves all.
+  __device__ __forceinline__ bool Fits(const Candidate (&items)[kItems], const Candidate& tried, Candidate& threshold) {
+    uint32_t own = 0;
+    ForEachCandidate(items, tried, [&own](const Candidate&) { ++own; });
+    const uint32_t count = CountOfBlock(own);
+    if (count < best_ && tried.key != 0) return false;
+    threshold = tried;
+    if (threadIdx.x == 0) Shared().threshold = threshold;
+    return count <= FoundRoom(best_);
+  }
+
+  // Adds over the block.
+  __device__ __forceinline__ uint32_t CountOfBlock(uint32_t own) {
+    const uint32_t of_warp = WarpSum(own);
+    if (threadIdx.x % kWarp == 0) Shared().of_warp[threadIdx.x / kWarp] = of_warp;
     __syncthreads();
-    const Candidate threshold = Shared().threshold;
+    uint32_t count = 0;
+    for (uint32_t warp = 0; warp < blockDim.x / kWarp; ++warp) count += Shared().of_warp[warp];
+    __syncthreads();
+    return count;
+  }
+
+  // Calls with the thread's candidates that are not worse than the threshold, those already sorted among them.
+  template <typename Use>
+  __device__ __forceinline__ void ForEachCandidate(const Candidate (&items)[kItems], const Candidate& threshold,
+                                                   const Use& use) const {
 #pragma unroll
     for (uint32_t i = 0; i < kItems; ++i) {
-      if (items[i].key == 0 || Better(threshold, items[i])) continue;
-      memory_.found[atomicAdd(&Shared().count, 1U)] = items[i];
+      if (items[i].key != 0 && !Better(threshold, items[i])) use(items[i]);
     }
+    for (uint32_t i = threadIdx.x; i < size_; i += blockDim.x) {
+      if (!Better(threshold, memory_.sorted[i])) use(memory_.sorted[i]);
+    }
+  }
+
+  // Brings together what is not worse than the threshold, as far as there is room, and counts it.
+  __device__ __forceinline__ uint32_t Collect(const Candidate (&items)[kItems]) {
+    if (threadIdx.x == 0) Shared().count = 0;
     __syncthreads();
+    const uint32_t room = FoundRoom(best_);
+    const Candidate threshold = Shared().threshold;
+    ForEachCandidate(items, threshold, [&](const Candidate& candidate) {
+      const uint32_t at = atomicAdd(&Shared().count, 1U);
+      if (at < room) memory_.found[at] = candidate;
+    });
+    __syncthreads();
+    return Shared().count;
   }
 
   // Each candidate's place is the number of better ones.
@@ -156,6 +222,7 @@ class BestOfBlock {
   struct Round {
     Candidate threshold;
     uint32_t count;
+    uint32_t of_warp[kBlockThreads / kWarp];
   };
   static __device__ __forceinline__ Round& Shared() {
     __shared__ Round round;

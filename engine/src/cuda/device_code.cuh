@@ -74,6 +74,7 @@ struct DoubleTerms {
   static __device__ __forceinline__ void Add(float weight, double scaled, Sum& sum) {
     sum.steps += numeric::Term(static_cast<double>(weight), scaled);
   }
+  static __device__ __forceinline__ void Flush(Sum&) {}
   static __device__ __forceinline__ int64_t Total(const Sum& sum, uint32_t) { return sum.steps; }
 };
 

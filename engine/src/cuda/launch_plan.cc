@@ -14,7 +14,7 @@ constexpr uint32_t kGreatestRowLimit = 1024;
 constexpr uint32_t kWantedWarps = 16;
 
 // Entries above which it pays that every multiprocessor first copies all weights to its shared memory.
-constexpr uint32_t kSharedLeastEntries = 2'000'000;
+constexpr uint32_t kSharedLeastEntries = 4'000'000;
 constexpr uint32_t kSharedThreads = 1024;
 
 // Below this mean length 4 lanes a row waste less than 8; above the other a whole warp has enough to do.
@@ -79,19 +79,29 @@ SumPlan PlanNarrow(const SumShape& shape) {
   return plan;
 }
 
-// Outputs of a thread: as many as a 16-byte load brings (int8: 8 bytes), or 2 where a warp would be half empty, and
-// where sums are in double, which takes more registers.
-uint32_t ThreadOutputs(const SumShape& shape) {
-  if (shape.outputs <= 2 * kWarp || !shape.split) return 2;
-  return shape.weight_type == WeightType::kFloat32 ? 4 : 8;
+// Outputs that one load brings where they lie side by side: 16 bytes at most.
+uint32_t WidthOfLoad(const SumShape& shape, uint32_t thread_outputs) {
+  return shape.weight_type == WeightType::kFloat32 ? std::min(thread_outputs, 4U) : thread_outputs;
+}
+
+// Outputs of a thread: as many as still fill a warp; few where sums are in double, which takes more registers.
+void PlanThread(const SumShape& shape, SumPlan& plan) {
+  uint32_t most = 2;
+  if (shape.split) most = std::clamp(std::bit_floor(shape.outputs / kWarp), 2U, 8U);
+  for (uint32_t outputs = most; shape.split && outputs >= 2; outputs /= 2) {
+    if (shape.outputs % WidthOfLoad(shape, outputs) != 0) continue;
+    plan.thread_outputs = outputs;
+    plan.vector = true;
+    return;
+  }
+  plan.thread_outputs = std::min(most, 4U);
 }
 
 // Tiles of equal width, so that no block is left with a few outputs only.
 SumPlan PlanWide(const SumShape& shape) {
   SumPlan plan;
   plan.kind = SumKind::kWide;
-  plan.thread_outputs = ThreadOutputs(shape);
-  plan.vector = shape.split && shape.outputs % plan.thread_outputs == 0;
+  PlanThread(shape, plan);
   const uint32_t least_tiles = CeilDivide(shape.outputs, uint64_t{kBlockThreads} * plan.thread_outputs);
   const uint32_t threads = CeilDivide(CeilDivide(shape.outputs, least_tiles), plan.thread_outputs);
   plan.block_threads = RoundUp(threads, kWarp);

@@ -87,8 +87,8 @@ struct SumPlan {
   uint32_t warp_rows = kWarp;
   // kNarrow: lanes of a warp that stand side by side over a row's outputs, as a logarithm.
   uint32_t output_lanes_log2 = 0;
-  // kWide: outputs of a thread, whether they lie side by side in memory (else block_threads apart), outputs of a block,
-  // and blocks of a row.
+  // kWide: outputs of a thread, whether they lie side by side in memory as far as one load of up to 16 bytes brings
+  // (else each alone), outputs of a block, and blocks of a row.
   uint32_t thread_outputs = 0;
   bool vector = false;
   uint32_t tile = 0;

@@ -47,7 +47,7 @@ __device__ __forceinline__ void PickRow(const ScoreCall& call, uint32_t row, con
   extern __shared__ uint4 shared[];
   const uint32_t outputs = call.input.outputs;
   const double* raw = all_raw + static_cast<size_t>(row) * outputs;
-  BestOfBlock<kPickItems> best(BestMemoryAt(shared, call.best, kPickItems), call.best);
+  BestOfBlock<kPickItems> best(BestMemoryAt(shared, call.best), call.best);
   OfferAll(RawSums{raw}, outputs, best);
   const Link link = call.input.link;
   if (numeric::IsPointwise(link)) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kBlockThreads) PickCandidates(const ScoreCall 
   extern __shared__ uint4 shared[];
   if (EntriesOfRow(call.input, blockIdx.x).length > call.row_limit) return;  // has no candidates
   const uint32_t count = call.plan.tiles * call.best;
-  BestOfBlock<kPickItems> best(BestMemoryAt(shared, call.best, kPickItems), call.best);
+  BestOfBlock<kPickItems> best(BestMemoryAt(shared, call.best), call.best);
   OfferAll(Picked{call.candidates + static_cast<size_t>(blockIdx.x) * count}, count, best);
   const Link link = call.input.link;
   WriteBest(call, blockIdx.x, best.sorted(), [link](double x) { return numeric::PointwiseLink(link, x); });
@@ -85,7 +85,7 @@ struct PickBlock {
 };
 PickBlock BlockFor(const ScoreCall& call, uint64_t items) {
   const uint32_t threads = PickThreads(items);
-  return {threads, BestMemoryBytes(threads, call.best, kPickItems)};
+  return {threads, BestMemoryBytes(threads, call.best)};
 }
 
 }  // namespace

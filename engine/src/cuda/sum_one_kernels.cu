@@ -264,8 +264,7 @@ __device__ __forceinline__ int64_t AddGroup(const Adder& adder, const LaneRow& o
 }
 
 template <typename Weights, typename Adder, uint32_t kLanes, uint32_t kPairs>
-__device__ __forceinline__ void ScoreGroup(const ScoreCall& call, const Adder& adder, uint32_t group) {
-  const LaneRow own = LaneRowOf(call, group, adder.odd());
+__device__ __forceinline__ void ScoreGroup(const ScoreCall& call, const Adder& adder, const LaneRow& own) {
   const int64_t sum = AddGroup<Adder, kLanes, kPairs>(adder, own);
   if (own.here) FinishSum<Weights>(call, own.row, 0, sum, own.step);
 }
@@ -287,7 +286,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4) SumGroups(const ScoreCall ca
   const uint32_t group = WarpOfGrid();
   if (group * kGroupRows >= call.input.rows) return;
   const Adder adder(call.input, GlobalWeightsOf<Weights>(call.input));
-  ScoreGroup<Weights, Adder, kLanes, kPairs>(call, adder, group);
+  ScoreGroup<Weights, Adder, kLanes, kPairs>(call, adder, LaneRowOf(call, group, adder.odd()));
 }
 
 // A warp, a few rows of a group.
@@ -308,18 +307,42 @@ __global__ void __launch_bounds__(kBlockThreads) SumWarpRows(const ScoreCall cal
   if (mine && own.here) FinishSum<Weights>(call, own.row, 0, sum, own.step);
 }
 
-// Copies all weights to the block's shared memory.
+// Copies 16 bytes to shared memory; they are there after AwaitCopies and a barrier.
+__device__ __forceinline__ void StartCopy(const uint4* from, uint4* to) {
+#if __CUDA_ARCH__ >= 800
+  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
+#else
+  *to = __ldg(from);
+#endif
+}
+__device__ __forceinline__ void AwaitCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Copies all weights to the block's shared memory: all of a thread's loads are under way at once.
 template <typename Stored>
-__device__ __forceinline__ void CopyWeights(const Stored* from, uint32_t count, Stored* to) {
+__device__ __forceinline__ void StartCopyOfWeights(const Stored* from, uint32_t count, Stored* to) {
   constexpr uint32_t kPerVector = sizeof(uint4) / sizeof(Stored);
   const uint32_t vectors = count / kPerVector;
 #pragma unroll 4
   for (uint32_t i = threadIdx.x; i < vectors; i += blockDim.x) {
-    reinterpret_cast<uint4*>(to)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+    StartCopy(reinterpret_cast<const uint4*>(from) + i, reinterpret_cast<uint4*>(to) + i);
   }
   const uint32_t rest = vectors * kPerVector + threadIdx.x;
   if (rest < count) to[rest] = __ldg(from + rest);
-  __syncthreads();
+}
+
+// Asks for the indices of a group that will be read soon.
+template <typename Index>
+__device__ __forceinline__ void PrefetchGroup(const ScoreArguments& a, const Index* indices, uint32_t group) {
+  if (group * kGroupRows >= a.rows) return;  // the whole warp
+  const RowEntries own = LaneEntries(a, group);
+#if defined(__CUDA_ARCH__)
+  if (own.length > 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(indices + own.begin));
+#endif
 }
 
 // A block for each multiprocessor, whose warps take group after group.
@@ -328,14 +351,19 @@ __global__ void __launch_bounds__(1024) SumShared(const ScoreCall call) {
   using Adder = PairAdder<Index, SharedWeights<Weights>, kKind>;
   extern __shared__ uint4 shared[];
   auto* weights = reinterpret_cast<typename Weights::Stored*>(shared);
-  CopyWeights(static_cast<const typename Weights::Stored*>(call.input.weights), call.input.features + 1, weights);
-  const Adder adder(call.input, {weights});
-  const uint32_t groups = (call.input.rows + kGroupRows - 1) / kGroupRows;
+  const ScoreArguments& a = call.input;
+  StartCopyOfWeights(static_cast<const typename Weights::Stored*>(a.weights), a.features + 1, weights);
+  const Adder adder(a, {weights});
   // Neighbouring groups go to different blocks, so that all blocks have as many, give or take one for each warp.
+  const uint32_t stride = gridDim.x * (blockDim.x / kWarp);
+  uint32_t group = threadIdx.x / kWarp * gridDim.x + blockIdx.x;
+  PrefetchGroup(a, adder.indices, group);
+  PrefetchGroup(a, adder.indices, group + stride);
+  AwaitCopies();
+  __syncthreads();
 #pragma unroll 1
-  for (uint32_t group = threadIdx.x / kWarp * gridDim.x + blockIdx.x; group < groups;
-       group += gridDim.x * (blockDim.x / kWarp)) {
-    ScoreGroup<Weights, Adder, 8, 3>(call, adder, group);
+  for (; group * kGroupRows < a.rows; group += stride) {
+    ScoreGroup<Weights, Adder, 8, 3>(call, adder, LaneRowOf(call, group, adder.odd()));
   }
 }
 

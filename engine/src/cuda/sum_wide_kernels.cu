@@ -4,52 +4,26 @@
 #include <cstring>
 
 #include "cuda/best_of_block.cuh"
+#include "cuda/running_terms.cuh"
 
 namespace widelane::cuda {
 namespace {
 
-// An entry as all threads of a block read it, in one 16-byte load: where its feature's weights are, in bytes, and the
-// scaled value.
-using StagedEntry = uint4;
-__device__ __forceinline__ StagedEntry Stage(size_t offset, float scaled) {
-  return {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32), __float_as_uint(scaled), 0};
-}
-__device__ __forceinline__ StagedEntry Stage(size_t offset, double scaled) {
-  const auto bits = static_cast<uint64_t>(numeric::BitsOf(scaled));
-  return {static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32), static_cast<uint32_t>(bits),
-          static_cast<uint32_t>(bits >> 32)};
-}
-__device__ __forceinline__ size_t OffsetOf(const StagedEntry& entry) {
-  return static_cast<size_t>(entry.y) << 32 | entry.x;
-}
+// An entry as all threads of a block read it, in one load.
 template <typename Scaled>
-__device__ __forceinline__ Scaled ScaledOf(const StagedEntry& entry);
-template <>
-__device__ __forceinline__ float ScaledOf<float>(const StagedEntry& entry) {
-  return __uint_as_float(entry.z);
-}
-template <>
-__device__ __forceinline__ double ScaledOf<double>(const StagedEntry& entry) {
-  return numeric::FromBits(static_cast<int64_t>(static_cast<uint64_t>(entry.w) << 32 | entry.z));
-}
-constexpr uint32_t kStagedEntries = 128;
-// Entries whose weights are under way at once.
-constexpr uint32_t kBatch = 4;
-
-// kOutputs stored weights, as they are loaded: side by side, or `stride` apart but none beyond `last`.
-template <typename Stored, uint32_t kOutputs, bool kVector>
-struct WeightLoad {
-  Stored stored[kOutputs];
-
-  __device__ __forceinline__ void Load(const Stored* at, uint32_t stride, uint32_t last) {
-#pragma unroll
-    for (uint32_t v = 0; v < kOutputs; ++v) stored[v] = __ldg(at + min(v * stride, last));
-  }
-  __device__ __forceinline__ Stored Get(uint32_t v) const { return stored[v]; }
+struct alignas(2 * sizeof(Scaled)) StagedEntry {
+  uint32_t feature;
+  Scaled scaled;
 };
+// No more than may be added up before a flush.
+constexpr uint32_t kStagedEntries = RunningTerms::kMostTerms;
 
 template <size_t kBytes>
 struct WordOf;
+template <>
+struct WordOf<1> {
+  using Type = uint8_t;
+};
 template <>
 struct WordOf<2> {
   using Type = uint16_t;
@@ -67,19 +41,30 @@ struct WordOf<16> {
   using Type = uint4;
 };
 
-template <typename Stored, uint32_t kOutputs>
-struct WeightLoad<Stored, kOutputs, true> {
-  using Word = typename WordOf<sizeof(Stored) * kOutputs>::Type;
-  union {
-    Word word;
-    Stored stored[kOutputs];
-  };
+// kWidth stored weights that lie side by side, loaded at once.
+template <typename Stored, uint32_t kWidth>
+union WeightLoad {
+  using Word = typename WordOf<sizeof(Stored) * kWidth>::Type;
+  Word word;
+  Stored stored[kWidth];
 
-  __device__ __forceinline__ void Load(const Stored* at, uint32_t, uint32_t) {
-    word = __ldg(reinterpret_cast<const Word*>(at));
-  }
-  __device__ __forceinline__ Stored Get(uint32_t v) const { return stored[v]; }
+  __device__ __forceinline__ void Load(const std::byte* at) { word = __ldg(reinterpret_cast<const Word*>(at)); }
 };
+
+// How a thread's outputs lie: kLoads times kWidth side by side, which one load brings.
+template <uint32_t kLoadsOfEntry, uint32_t kWidthOfLoad>
+struct Layout {
+  static constexpr uint32_t kLoads = kLoadsOfEntry;
+  static constexpr uint32_t kWidth = kWidthOfLoad;
+  static constexpr uint32_t kOutputs = kLoads * kWidth;
+};
+
+// Entries whose weights are under way at once: as many as registers allow.
+template <typename Stored, typename Layout>
+constexpr uint32_t BatchOf() {
+  constexpr size_t kRegisters = Layout::kLoads * ((sizeof(Stored) * Layout::kWidth + 3) / 4);
+  return kRegisters > 4 ? 4 : 8;
+}
 
 // What a block works on: a row, or a piece of one.
 struct WideWork {
@@ -87,60 +72,47 @@ struct WideWork {
   RowEntries entries;
 };
 
-// The outputs of a thread: first, first + stride, ... kOutputs of them, or none.
-struct ThreadOutputs {
-  uint32_t first;
-  uint32_t stride;
-  bool any;
-};
-
-template <uint32_t kOutputs, bool kVector>
-__device__ __forceinline__ ThreadOutputs OutputsOf(const ScoreCall& call) {
-  const uint32_t tile = blockIdx.y * call.plan.tile;
-  const uint32_t threads = call.plan.tile / kOutputs;
-  const uint32_t first = tile + threadIdx.x * (kVector ? kOutputs : 1);
-  const bool any = threadIdx.x < threads && first < call.input.outputs;
-  // Threads without outputs go along with the tile's first.
-  return {any ? first : tile, kVector ? 1 : threads, any};
-}
-
-template <typename Weights, typename Terms, uint32_t kOutputs, bool kVector>
+// Sums of the outputs of a thread: a tile's width / kLoads apart, kLoads times kWidth side by side.
+template <typename Weights, typename Terms, typename Layout>
 class WideSum {
  public:
   using Stored = typename Weights::Stored;
+  static constexpr uint32_t kLoads = Layout::kLoads;
+  static constexpr uint32_t kWidth = Layout::kWidth;
 
   __device__ __forceinline__ WideSum(const ScoreCall& call, const WideWork& work)
-      : a_(call.input), outputs_(OutputsOf<kOutputs, kVector>(call)), grid_(GridOfRow(a_, work.row)) {
+      : a_(call.input),
+        first_(blockIdx.y * call.plan.tile + threadIdx.x * kWidth),
+        stride_(call.plan.tile / kLoads),
+        grid_(GridOfRow(a_, work.row)) {
+    any_ = threadIdx.x * kWidth < stride_;
     Sum(work.entries);
   }
 
-  // Calls with each output of the thread's and its sum.
-  template <typename Use>
-  __device__ __forceinline__ void ForEach(const Use& use) const {
-    if (!outputs_.any) return;
-#pragma unroll
-    for (uint32_t v = 0; v < kOutputs; ++v) {
-      const uint32_t output = outputs_.first + v * outputs_.stride;
-      if (kVector || output < a_.outputs) use(v, output, Terms::Total(sums_[v], count_));
-    }
-  }
-
-  __device__ __forceinline__ bool any() const { return outputs_.any; }
+  // Whether the thread has the outputs of load l, from first(l) on.
+  __device__ __forceinline__ bool has(uint32_t l) const { return any_ && first(l) < a_.outputs; }
+  __device__ __forceinline__ uint32_t first(uint32_t l) const { return first_ + l * stride_; }
+  // In steps, of output first(l) + v.
+  __device__ __forceinline__ int64_t Total(uint32_t l, uint32_t v) const { return Terms::Total(sums_[l][v], count_); }
   __device__ __forceinline__ double step() const { return grid_.step; }
 
  private:
+  using Scaled = typename Terms::Scaled;
+  using Staged = StagedEntry<Scaled>;
+  static constexpr uint32_t kBatch = BatchOf<Stored, Layout>();
+  static constexpr uint32_t kLeastBatch = 4;
+
   __device__ __forceinline__ void Sum(const RowEntries& row) {
-    __shared__ StagedEntry staged[kStagedEntries];
+    __shared__ Staged staged[kStagedEntries];
     const typename Terms::Scale scale = Terms::ScaleOf(grid_);
     for (uint32_t done = 0; done < row.length; done += kStagedEntries) {
       const uint32_t count = min(kStagedEntries, row.length - done);
-      const uint32_t padded = (count + kBatch - 1) / kBatch * kBatch;
-      __syncthreads();  // the round before has been read
+      const uint32_t padded = (count + kLeastBatch - 1) / kLeastBatch * kLeastBatch;
+      if (done > 0) StartRound();
       for (uint32_t i = threadIdx.x; i < padded; i += blockDim.x) {
         // What fills up the last batch is the last entry again, with a value of 0.
         const uint32_t entry = row.begin + done + min(i, count - 1);
-        staged[i] = Stage(WeightOffset(a_, FeatureOf(a_, entry)) * sizeof(Stored),
-                          Terms::ScaledValue(i < count ? ValueOf(a_, entry) : 0.0F, scale));
+        staged[i] = {FeatureOf(a_, entry), Terms::ScaledValue(i < count ? ValueOf(a_, entry) : 0.0F, scale)};
       }
       __syncthreads();
       AddStaged(staged, padded);
@@ -148,44 +120,81 @@ class WideSum {
     }
   }
 
-  __device__ __forceinline__ void AddStaged(const StagedEntry* staged, uint32_t count) {
-    const auto* weights = reinterpret_cast<const std::byte*>(static_cast<const Stored*>(a_.weights) + outputs_.first);
-    const uint32_t last = a_.outputs - 1 - outputs_.first;
-    for (uint32_t i = 0; i < count; i += kBatch) {
-      WeightLoad<Stored, kOutputs, kVector> loads[kBatch];
-      typename Terms::Scaled scaled[kBatch];
+  __device__ __forceinline__ void StartRound() {
+    __syncthreads();  // the round before has been read
 #pragma unroll
-      for (uint32_t b = 0; b < kBatch; ++b) {
-        const StagedEntry entry = staged[i + b];
-        scaled[b] = ScaledOf<typename Terms::Scaled>(entry);
-        loads[b].Load(reinterpret_cast<const Stored*>(weights + OffsetOf(entry)), outputs_.stride, last);
+    for (uint32_t l = 0; l < kLoads; ++l) {
+#pragma unroll
+      for (uint32_t v = 0; v < kWidth; ++v) Terms::Flush(sums_[l][v]);
+    }
+  }
+
+  __device__ __forceinline__ void AddStaged(const Staged* staged, uint32_t count) {
+    const std::byte* weights[kLoads];
+#pragma unroll
+    for (uint32_t l = 0; l < kLoads; ++l) {
+      // Where the thread has no outputs it goes along with the first.
+      weights[l] = reinterpret_cast<const std::byte*>(static_cast<const Stored*>(a_.weights) + (has(l) ? first(l) : 0));
+    }
+    uint32_t i = 0;
+#pragma unroll 1
+    for (; i + kBatch <= count; i += kBatch) AddBatch<kBatch>(staged + i, weights);
+    if constexpr (kBatch > kLeastBatch) {
+      if (i < count) AddBatch<kLeastBatch>(staged + i, weights);
+    }
+  }
+
+  template <uint32_t kCount>
+  __device__ __forceinline__ void AddBatch(const Staged* staged, const std::byte* const (&weights)[kLoads]) {
+    WeightLoad<Stored, kWidth> loads[kCount][kLoads];
+    Scaled scaled[kCount];
+    const auto feature_bytes = static_cast<uint32_t>(a_.outputs * sizeof(Stored));
+#pragma unroll
+    for (uint32_t b = 0; b < kCount; ++b) {
+      const Staged entry = staged[b];
+      scaled[b] = entry.scaled;
+#pragma unroll
+      for (uint32_t l = 0; l < kLoads; ++l) {
+        loads[b][l].Load(weights[l] + static_cast<size_t>(entry.feature) * feature_bytes);
       }
+    }
 #pragma unroll
-      for (uint32_t b = 0; b < kBatch; ++b) {
+    for (uint32_t b = 0; b < kCount; ++b) {
 #pragma unroll
-        for (uint32_t v = 0; v < kOutputs; ++v) Terms::Add(Weights::ToFloat(loads[b].Get(v)), scaled[b], sums_[v]);
+      for (uint32_t l = 0; l < kLoads; ++l) {
+#pragma unroll
+        for (uint32_t v = 0; v < kWidth; ++v) {
+          Terms::Add(Weights::ToFloat(loads[b][l].stored[v]), scaled[b], sums_[l][v]);
+        }
       }
     }
   }
 
   const ScoreArguments& a_;
-  const ThreadOutputs outputs_;
+  const uint32_t first_;
+  const uint32_t stride_;
   const numeric::Grid grid_;
+  bool any_;
   uint32_t count_ = 0;
-  typename Terms::Sum sums_[kOutputs];
+  typename Terms::Sum sums_[kLoads][kWidth];
 };
 
 // Picks the best of the block's outputs: the row's, or its tile's for a later kernel.
-template <typename Weights, uint32_t kOutputs, typename WideSum>
+template <typename Weights, typename Layout, typename WideSum>
 __device__ __forceinline__ void PickWide(const ScoreCall& call, uint32_t row, const WideSum& sum) {
   extern __shared__ uint4 shared[];
-  Candidate items[kOutputs];
+  Candidate items[Layout::kOutputs];
 #pragma unroll
-  for (uint32_t v = 0; v < kOutputs; ++v) items[v] = {0, 0};
-  sum.ForEach([&](uint32_t v, uint32_t output, int64_t steps) {
-    items[v] = CandidateOf(RawOf<Weights>(call.input, output, steps, sum.step()), output);
-  });
-  BestOfBlock<kOutputs> best(BestMemoryAt(shared, call.best, kOutputs), call.best);
+  for (uint32_t l = 0; l < Layout::kLoads; ++l) {
+#pragma unroll
+    for (uint32_t v = 0; v < Layout::kWidth; ++v) {
+      const uint32_t output = sum.first(l) + v;
+      items[l * Layout::kWidth + v] =
+          sum.has(l) ? CandidateOf(RawOf<Weights>(call.input, output, sum.Total(l, v), sum.step()), output)
+                     : Candidate{0, 0};
+    }
+  }
+  BestOfBlock<Layout::kOutputs> best(BestMemoryAt(shared, call.best), call.best);
   best.Offer(items);
   if (call.candidates == nullptr) {
     const Link link = call.input.link;
@@ -239,41 +248,43 @@ __device__ __forceinline__ void FinishSideBySide(const ScoreCall& call, uint32_t
   Store(scores, call.scores + at);
 }
 
-template <typename Weights, uint32_t kOutputs, bool kVector, typename WideSum>
+template <typename Weights, typename Layout, typename WideSum>
 __device__ __forceinline__ void FinishWide(const ScoreCall& call, uint32_t row, const WideSum& sum) {
-  if constexpr (kVector) {
-    int64_t sums[kOutputs];
-    uint32_t first = 0;
-    sum.ForEach([&](uint32_t v, uint32_t output, int64_t steps) {
-      sums[v] = steps;
-      if (v == 0) first = output;
-    });
-    if (sum.any()) FinishSideBySide<Weights>(call, row, first, sums, sum.step());
-  } else {
-    sum.ForEach(
-        [&](uint32_t, uint32_t output, int64_t steps) { FinishSum<Weights>(call, row, output, steps, sum.step()); });
+#pragma unroll
+  for (uint32_t l = 0; l < Layout::kLoads; ++l) {
+    if (!sum.has(l)) continue;
+    int64_t sums[Layout::kWidth];
+#pragma unroll
+    for (uint32_t v = 0; v < Layout::kWidth; ++v) sums[v] = sum.Total(l, v);
+    FinishSideBySide<Weights>(call, row, sum.first(l), sums, sum.step());
   }
 }
 
-template <typename Weights, typename Terms, uint32_t kOutputs, bool kVector>
-__global__ void __launch_bounds__(kBlockThreads) SumWide(const ScoreCall call) {
+// Registers of these kernels are bounded so that warps enough fit a multiprocessor.
+template <typename Weights, typename Terms, typename Layout>
+__global__ void __launch_bounds__(kBlockThreads, 3) SumWide(const ScoreCall call) {
   const WideWork work = {blockIdx.x, EntriesOfRow(call.input, blockIdx.x)};
   if (work.entries.length > call.row_limit) return;  // the same for all threads of the block
-  const WideSum<Weights, Terms, kOutputs, kVector> sum(call, work);
+  const WideSum<Weights, Terms, Layout> sum(call, work);
   if (call.best > 0) {
-    PickWide<Weights, kOutputs>(call, work.row, sum);
+    PickWide<Weights, Layout>(call, work.row, sum);
   } else {
-    FinishWide<Weights, kOutputs, kVector>(call, work.row, sum);
+    FinishWide<Weights, Layout>(call, work.row, sum);
   }
 }
 
-template <typename Weights, typename Terms, uint32_t kOutputs, bool kVector>
-__global__ void __launch_bounds__(kBlockThreads) SumWidePieces(const ScoreCall call) {
+template <typename Weights, typename Terms, typename Layout>
+__global__ void __launch_bounds__(kBlockThreads, 3) SumWidePieces(const ScoreCall call) {
   const Piece piece = call.input.pieces[blockIdx.x];
   const uint32_t row = piece.row - call.input.first_row;
   if (row >= call.input.rows) return;  // of another step
-  const WideSum<Weights, Terms, kOutputs, kVector> sum(call, {row, {piece.begin, piece.length}});
-  sum.ForEach([&](uint32_t, uint32_t output, int64_t steps) { AddToLongSum(call, row, output, steps); });
+  const WideSum<Weights, Terms, Layout> sum(call, {row, {piece.begin, piece.length}});
+#pragma unroll
+  for (uint32_t l = 0; l < Layout::kLoads; ++l) {
+    if (!sum.has(l)) continue;
+#pragma unroll
+    for (uint32_t v = 0; v < Layout::kWidth; ++v) AddToLongSum(call, row, sum.first(l) + v, sum.Total(l, v));
+  }
 }
 
 struct Kernels {
@@ -281,26 +292,27 @@ struct Kernels {
   CallKernel pieces;
 };
 
-template <typename Weights, typename Terms, uint32_t kOutputs, bool kVector>
+template <typename Weights, typename Terms, uint32_t kLoads, uint32_t kWidth>
 Kernels Both() {
-  return {SumWide<Weights, Terms, kOutputs, kVector>, SumWidePieces<Weights, Terms, kOutputs, kVector>};
+  return {SumWide<Weights, Terms, Layout<kLoads, kWidth>>, SumWidePieces<Weights, Terms, Layout<kLoads, kWidth>>};
 }
 
 // Which variant of the kernels; of those that PlanSums makes.
 struct Variant {
   bool split;
-  bool few;  // outputs of a thread: 2, not as many as a load brings
+  uint32_t outputs;  // of a thread: 2, 4 or 8; in double 2
   bool vector;
 };
 
 template <typename Weights>
 Kernels KernelsFor(const Variant& variant) {
-  constexpr uint32_t kMany = sizeof(typename Weights::Stored) == 4 ? 4 : 8;
-  if (!variant.split) return Both<Weights, DoubleTerms, 2, false>();
-  if (variant.few) {
-    return variant.vector ? Both<Weights, SplitTerms, 2, true>() : Both<Weights, SplitTerms, 2, false>();
-  }
-  return variant.vector ? Both<Weights, SplitTerms, kMany, true>() : Both<Weights, SplitTerms, kMany, false>();
+  constexpr uint32_t kLoadsOf8 = sizeof(typename Weights::Stored) == 4 ? 2 : 1;
+  if (!variant.split) return Both<Weights, DoubleTerms, 2, 1>();
+  if (variant.outputs == 2)
+    return variant.vector ? Both<Weights, RunningTerms, 1, 2>() : Both<Weights, RunningTerms, 2, 1>();
+  if (!variant.vector) return Both<Weights, RunningTerms, 4, 1>();
+  if (variant.outputs == 4) return Both<Weights, RunningTerms, 1, 4>();
+  return Both<Weights, RunningTerms, kLoadsOf8, 8 / kLoadsOf8>();
 }
 
 Kernels KernelsFor(WeightType type, const Variant& variant) {
@@ -320,14 +332,14 @@ Kernels KernelsFor(WeightType type, const Variant& variant) {
 Kernels KernelsFor(const ScoreCall& call) {
   const SumPlan& plan = call.plan;
   return KernelsFor(call.input.weight_type,
-                    {numeric::MaySplit(call.input.max_weight), plan.thread_outputs == 2, plan.vector});
+                    {numeric::MaySplit(call.input.max_weight), plan.thread_outputs, plan.vector});
 }
 
 }  // namespace
 
 cudaError_t LaunchWide(const ScoreCall& call, cudaStream_t stream) {
   const SumPlan& plan = call.plan;
-  const size_t shared = call.best == 0 ? 0 : BestMemoryBytes(plan.block_threads, call.best, plan.thread_outputs);
+  const size_t shared = call.best == 0 ? 0 : BestMemoryBytes(plan.block_threads, call.best);
   return LaunchCall(KernelsFor(call).rows, dim3(plan.blocks, plan.tiles), plan.block_threads, shared, call, stream);
 }
 
@@ -338,8 +350,8 @@ cudaError_t LaunchWidePieces(const ScoreCall& call, cudaStream_t stream) {
 
 cudaError_t PrepareWide() {
   for (const WeightType type : kWeightTypes) {
-    for (const Variant& variant : {Variant{false, true, false}, Variant{true, true, false}, Variant{true, true, true},
-                                   Variant{true, false, false}, Variant{true, false, true}}) {
+    for (const Variant& variant : {Variant{false, 2, false}, Variant{true, 2, false}, Variant{true, 4, false},
+                                   Variant{true, 2, true}, Variant{true, 4, true}, Variant{true, 8, true}}) {
       const Kernels kernels = KernelsFor(type, variant);
       if (const cudaError_t code = PrepareKernel(kernels.rows); code != cudaSuccess) return code;
       if (const cudaError_t code = PrepareKernel(kernels.pieces); code != cudaSuccess) return code;
