@@ -50,7 +50,9 @@ absl::StatusOr<SlabOptions> SlabsFor(const BenchProfile& profile, uint64_t rows)
   SlabOptions slab;
   slab.rows = static_cast<uint32_t>(rows);
   slab.entries = static_cast<uint32_t>(std::max<uint64_t>(entries, 1));
-  slab.results = static_cast<uint32_t>(std::max<uint64_t>(results, profile.outputs));
+  // Lanes size what lies between kernels by a slab's results; too little would cut a batch into several launches.
+  constexpr uint64_t kLeastResults = 1 << 18;
+  slab.results = static_cast<uint32_t>(std::max<uint64_t>({results, profile.outputs, kLeastResults}));
   return slab;
 }
 

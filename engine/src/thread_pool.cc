@@ -95,18 +95,21 @@ void ThreadPool::Help(size_t worker) {
   }
 }
 
-// Those awake without work need no waking; a call into the kernel takes as long as a chunk.
+// A call into the kernel takes as long as a chunk of a small job, so such a job makes do with those who are awake, and
+// wakes one more where there is nobody: helpers that find work stay awake, and so a stream of small jobs has as many
+// as it feeds. A large job wants them all.
 void ThreadPool::WakeSome(uint32_t chunks_left) {
   const uint32_t sleeping = sleeping_.load();
   if (chunks_left == 0 || sleeping == 0) return;
+  const auto helpers = static_cast<uint32_t>(threads_.size());
   // Callers count as busy too, so this is never too many.
   const uint32_t unavailable = sleeping + busy_.load(std::memory_order_relaxed);
-  const auto helpers = static_cast<uint32_t>(threads_.size());
   const uint32_t free = helpers > unavailable ? helpers - unavailable : 0;
-  if (chunks_left <= free) return;
+  const uint32_t wanted = chunks_left > 2 * helpers ? chunks_left : 1;
+  if (wanted <= free) return;
   // A helper that has counted itself but not begun to wait holds the lock.
   { const std::lock_guard<std::mutex> lock(mutex_); }
-  for (uint32_t wanted = std::min({chunks_left - free, sleeping, 2U}); wanted > 0; --wanted) work_.notify_one();
+  for (uint32_t wakes = std::min({wanted - free, sleeping, 2U}); wakes > 0; --wakes) work_.notify_one();
 }
 
 void ThreadPool::Sleep() {

@@ -58,7 +58,7 @@ class ThreadPool {
   bool AnythingLeft() const;
   void WaitUntilDone(Slot& slot) const;
   void Help(size_t worker);
-  // Wakes a few sleeping helpers, who wake others: no caller pays for waking them all.
+  // Wakes sleeping helpers if too few are awake: a few, who wake others, so that no caller pays for waking them all.
   void WakeSome(uint32_t chunks_left);
   void Sleep();
 

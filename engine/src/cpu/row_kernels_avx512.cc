@@ -21,7 +21,12 @@ inline Doubles Multiply(Doubles a, Doubles b) { return _mm512_mul_pd(a, b); }
 
 inline Sums LoadSums(const uint64_t* sums) { return _mm512_loadu_si512(sums); }
 inline void StoreSums(uint64_t* to, Sums sums) { _mm512_storeu_si512(to, sums); }
-inline uint64_t Total(Sums sums) { return static_cast<uint64_t>(_mm512_reduce_add_epi64(sums)); }
+// Not _mm512_reduce_add_epi64, which adds signed numbers: these are bit patterns that wrap.
+inline uint64_t Total(Sums sums) {
+  const __m256i four = _mm256_add_epi64(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64(sums, 1));
+  const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+  return static_cast<uint64_t>(_mm_cvtsi128_si64(two)) + static_cast<uint64_t>(_mm_extract_epi64(two, 1));
+}
 
 inline Sums AddTerms(Sums sums, Doubles weights, Doubles scaled) {
   const __m512d rounded = _mm512_fmadd_pd(weights, scaled, _mm512_set1_pd(numeric::kRounder));
