@@ -59,7 +59,7 @@ uint64_t BenchProfile::EntriesOfRows(uint64_t rows) const {
   uint64_t entries = rows * entries_per_row;
   if (long_rows) {
     for (const LongRow& one : kLongRows) {
-      if (one.row < rows) entries += one.entries - entries_per_row;
+      if (one.row < rows) entries = entries + one.entries - entries_per_row;
     }
   }
   return entries;

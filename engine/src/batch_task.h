@@ -22,7 +22,7 @@ struct Piece {
   uint32_t first_row = 0;
   uint32_t rows = 0;
   bool mapped = false;      // see LaneWork
-  bool fallback = true;     // whether the CPU takes over when the device fails
+  bool trial = false;       // of a model being loaded: a failing device is not stood in for
   double predicted_ns = 0;  // what the device's backlog grows by until the piece is done
 };
 

@@ -17,6 +17,8 @@ namespace widelane {
 // For one batch at a time. May go once Wait has returned.
 class SpinningWaiter : public BatchListener {
  public:
+  explicit SpinningWaiter(std::chrono::microseconds spin) : spin_(spin) {}
+
   void OnBatchDone(SlabHandle slab) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     slab_ = std::move(slab);
@@ -24,10 +26,9 @@ class SpinningWaiter : public BatchListener {
     changed_.notify_one();
   }
 
-  // Looks for the end for a while before it sleeps.
+  // Looks for the end for `spin` before it sleeps.
   SlabHandle Wait() {
-    constexpr std::chrono::microseconds kSpin(2000);
-    SpinUntil(kSpin, [this] { return done_.load(std::memory_order_acquire); });
+    SpinUntil(spin_, [this] { return done_.load(std::memory_order_acquire); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return done_.load(std::memory_order_relaxed); });
     done_.store(false, std::memory_order_relaxed);
@@ -35,6 +36,7 @@ class SpinningWaiter : public BatchListener {
   }
 
  private:
+  const std::chrono::microseconds spin_;
   std::mutex mutex_;
   std::condition_variable changed_;
   SlabHandle slab_{nullptr, ReturnSlab{nullptr}};

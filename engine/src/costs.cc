@@ -104,14 +104,15 @@ void CostTable::Finish() {
     for (const uint32_t best : {0U, 1U}) {
       const BatchKind kind{values, best};
       Found& found = found_[IndexOf(kind)];
-      found.least_elsewhere_ns = std::numeric_limits<double>::infinity();
+      found.least_on_gpus_ns = std::numeric_limits<double>::infinity();
       for (size_t route = 0; route < kRoutes; ++route) {
         found.by_device[route].assign(devices, nullptr);
         for (size_t device = 0; device < devices; ++device) {
           const CostCurve* curve = Nearest(static_cast<Route>(route), device, kind);
           found.by_device[route][device] = curve;
-          if (curve == nullptr || static_cast<Route>(route) == Route::kInline) continue;
-          found.least_elsewhere_ns = std::min(found.least_elsewhere_ns, curve->Predict(1, 0));
+          const bool on_cpu = static_cast<Route>(route) == Route::kInline || static_cast<Route>(route) == Route::kPool;
+          if (curve == nullptr || on_cpu) continue;
+          found.least_on_gpus_ns = std::min(found.least_on_gpus_ns, curve->Predict(1, 0));
         }
       }
     }

@@ -49,8 +49,8 @@ class CostTable {
 
   // Null when the route is not to be had. A kind that was not measured is answered with the nearest that was.
   const CostCurve* Find(Route route, size_t device, const BatchKind& kind) const;
-  // The least any batch of this kind takes that is not scored on the calling thread.
-  double LeastElsewhere(const BatchKind& kind) const { return found_[IndexOf(kind)].least_elsewhere_ns; }
+  // The least any batch of this kind takes on a GPU.
+  double LeastOnGpus(const BatchKind& kind) const { return found_[IndexOf(kind)].least_on_gpus_ns; }
   // Every line, in the order of Set.
   std::vector<RouteCost> Lines() const;
 
@@ -64,7 +64,7 @@ class CostTable {
   // What Find answers for one kind.
   struct Found {
     std::array<std::vector<const CostCurve*>, kRoutes> by_device;
-    double least_elsewhere_ns = 0;
+    double least_on_gpus_ns = 0;
   };
   static constexpr size_t kKinds = 2 * kValuesNames.size();
 

@@ -18,7 +18,9 @@ class CsrCutter {
   explicit CsrCutter(const CsrView& csr);
 
   uint64_t rows() const { return rows_; }
+  // The next row, and its first entry.
   uint64_t row() const { return row_; }
+  uint64_t entry() const { return begin_; }
   bool done() const { return row_ == rows_; }
 
   // Rows [row, row + rows), whose entries are [begin, begin + entries).

@@ -53,7 +53,8 @@ Engine::Impl::~Impl() {
 
 absl::Status Engine::Impl::Start() {
   if (absl::Status status = pool_.Fill(options_.slabs, options_.slab, *backends_.memory); !status.ok()) return status;
-  tasks_ = std::vector<BatchTask>(options_.slabs);
+  if (absl::Status status = trial_pool_.Fill(1, options_.slab, *backends_.memory); !status.ok()) return status;
+  tasks_ = std::vector<BatchTask>(options_.slabs + 1);
   for (BatchTask& task : tasks_) {
     task.pieces.reserve(infos_.size());
     free_tasks_.push_back(&task);
@@ -81,7 +82,7 @@ absl::Status Engine::Impl::MakeCpuLanes() {
     pool_lanes_.push_back(helped->get());
     caller_lanes_.push_back(*std::move(helped));
   }
-  absl::StatusOr<std::unique_ptr<CpuQueue>> queue = CpuQueue::Create(cpu, options_.slabs, {&OnCpuPieceDone, this});
+  absl::StatusOr<std::unique_ptr<CpuQueue>> queue = CpuQueue::Create(cpu, tasks_.size(), {&OnCpuPieceDone, this});
   if (!queue.ok()) return queue.status();
   cpu_queue_ = *std::move(queue);
   return absl::OkStatus();
@@ -112,7 +113,7 @@ absl::Status Engine::Impl::MakeShardedQueue() {
   if (sharded_owner_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<GpuQueue>> queue =
       GpuQueue::Create({.device = 1, .resident = infos_.size()}, *backends_.sharded, *backends_.devices[0],
-                       options_.slabs, SpinTime(options_), {&OnGpuPieceDone, this});
+                       tasks_.size(), SpinTime(options_), {&OnGpuPieceDone, this});
   if (!queue.ok()) return queue.status();
   sharded_owner_ = *std::move(queue);
   sharded_queue_.store(sharded_owner_.get(), std::memory_order_release);
@@ -128,14 +129,12 @@ uint64_t Engine::Impl::device_failures() const {
   return failures;
 }
 
-bool Engine::Impl::HasIdleDevice() const {
-  bool any_gpu = false;
-  for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) {
-    if (queue->failed()) continue;
-    if (queue->load() < queue->lanes()) return true;
-    any_gpu = true;
+bool Engine::Impl::HasIdleDevice(const LoadedModel& model) const {
+  const bool cpu_only = options_.route == Route::kInline || options_.route == Route::kPool;
+  if (const UsableGpus gpus = GpusFor(model); gpus.count > 0 && !cpu_only) {
+    return std::any_of(gpus.queues.begin(), gpus.queues.begin() + gpus.count,
+                       [](const GpuQueue* queue) { return queue->load() < queue->lanes(); });
   }
-  if (any_gpu) return false;
   return cpu_queue_->load() + running_here_.load(std::memory_order_acquire) < CpuThreads();
 }
 
@@ -167,7 +166,8 @@ RouteRequest Engine::Impl::Request(const BatchKind& kind, uint64_t rows, uint64_
           .entries = entries,
           .route = route == Route::kAuto ? options_.route : route,
           .may_use_caller = where == Where::kAnywhere,
-          .gpus_only = options_.devices.kind != DeviceSelection::Kind::kAuto,
+          .gpus_only = options_.devices.kind == DeviceSelection::Kind::kGpu ||
+                       options_.devices.kind == DeviceSelection::Kind::kList,
           .pool_backlog_ns = static_cast<double>(pool_backlog_ns_.load(std::memory_order_relaxed)),
           .gpus = {}};
 }
@@ -187,10 +187,16 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
   slab->route = Route::kInline;
   if (slab->rows() == 0) {
     if (where == Where::kAnywhere) return listener.OnBatchDone(std::move(slab));
+    slab->route = Route::kPool;
     return QueueOnCpu(std::move(slab), listener, 0);
   }
   const LoadedModel& model = *slab->model();
   RouteRequest request = Request(slab->kind(), slab->rows(), slab->entries(), where, route);
+  const CostCurve* const alone = model.cost_table().Find(Route::kInline, 0, request.kind);
+  if (alone != nullptr && request.route != Route::kInline &&
+      alone->Predict(request.rows, request.entries) > kLongestOnCallerNs) {
+    request.may_use_caller = false;
+  }
   if (CallerIsFirst(model.cost_table(), request) && ScoreHere(inline_lanes_, slab, listener, 0)) return;
 
   const UsableGpus gpus = GpusFor(model);
@@ -210,7 +216,7 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
       }
       break;
     case Route::kAllGpus:
-      return QueueOnGpus(std::move(slab), listener, gpus, request);
+      return QueueOnGpus(std::move(slab), listener, gpus, request, where == Where::kAnywhere);
     case Route::kPool:
     case Route::kAuto:
       if (where == Where::kAnywhere && choice.predicted_ns <= kLongestOnCallerNs &&
@@ -274,7 +280,7 @@ void Engine::Impl::QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue
 
 // Cuts the batch between groups of rows, by the GPUs' shares.
 void Engine::Impl::QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus,
-                               const RouteRequest& request) {
+                               const RouteRequest& request, bool start_here) {
   constexpr uint64_t kParts = 1 << 20;
   const Shares shares = ShareOverGpus(slab->model()->cost_table(), request);
   const BatchView& batch = slab->view();
@@ -299,7 +305,7 @@ void Engine::Impl::QueueOnGpus(SlabHandle slab, BatchListener& listener, const U
   // wake up while this one starts the first.
   const size_t count = task.pieces.size();
   task.pieces_left.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
-  for (size_t i = count; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && request.may_use_caller);
+  for (size_t i = count; i-- > 0;) queues[i]->Push(task.pieces[i], i == 0 && start_here);
 }
 
 // There is one for each slab, and each submitted slab has one at most.
@@ -378,7 +384,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
 }
 
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
-bool Engine::HasIdleDevice() const { return impl_->HasIdleDevice(); }
+bool Engine::HasIdleDevice(const LoadedModel& model) const { return impl_->HasIdleDevice(model); }
 
 void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
   impl_->Submit(std::move(slab), listener, where, route);

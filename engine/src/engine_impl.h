@@ -35,7 +35,7 @@ class Engine::Impl {
   const std::string& fallback_reason() const { return backends_.fallback_reason; }
   const std::string& left_out() const { return backends_.left_out; }
   uint64_t device_failures() const;
-  bool HasIdleDevice() const;
+  bool HasIdleDevice(const LoadedModel& model) const;
   SlabPool& pool() { return pool_; }
   ThreadPool* threads() { return backends_.pool.get(); }
 
@@ -46,8 +46,6 @@ class Engine::Impl {
   // Where a batch of `kind` would go now; `route` as in Submit.
   RouteChoice Choose(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
                      Route route) const;
-  // While threads of the pool are busy with something else than batches.
-  void AddPoolBacklog(double ns) { pool_backlog_ns_.fetch_add(static_cast<int64_t>(ns), std::memory_order_relaxed); }
 
  private:
   // Queues that hold a model's weights and have not failed.
@@ -59,6 +57,7 @@ class Engine::Impl {
   // Lanes of the CPU for calling threads.
   using FreeLanes = std::vector<Lane*>;
 
+  void AddPoolBacklog(double ns) { pool_backlog_ns_.fetch_add(static_cast<int64_t>(ns), std::memory_order_relaxed); }
   static void OnCpuPieceDone(void* context, const Piece& piece);
   static void OnGpuPieceDone(void* context, const Piece& piece);
 
@@ -75,7 +74,8 @@ class Engine::Impl {
   void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
   void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns,
                   bool start_here);
-  void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request);
+  void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request,
+                   bool start_here);
   Lane* TakeLane(FreeLanes& lanes);
   void ReturnLane(FreeLanes& lanes, Lane* lane);
   BatchTask& TakeTask(SlabHandle slab, BatchListener& listener);
@@ -107,7 +107,9 @@ class Engine::Impl {
   FreeLanes inline_lanes_;                           // work alone
   FreeLanes pool_lanes_;                             // with the pool's help
 
-  std::mutex trial_mutex_;  // guards the lanes on which models are tried when they are loaded
+  // What models are tried with when they are loaded; a slab apart, so that no request waits for one.
+  std::mutex trial_mutex_;
+  SlabPool trial_pool_;
   std::unique_ptr<Lane> trial_alone_;
   std::unique_ptr<Lane> trial_helped_;
 

@@ -59,8 +59,7 @@ void GpuQueue::MakeLanes(Device& cpu) {
 }
 
 void GpuQueue::Push(const Piece& piece, bool start_here) {
-  load_.fetch_add(1, std::memory_order_acq_rel);
-  backlog_ns_.fetch_add(static_cast<int64_t>(piece.predicted_ns), std::memory_order_relaxed);
+  Count(piece, 1);
   Lane* lane = nullptr;
   {
     // Noticed under the lock: once it is free the piece may be done, and the engine with it.
@@ -75,6 +74,13 @@ void GpuQueue::Push(const Piece& piece, bool start_here) {
     free_lanes_.pop_back();
   }
   StartOn(*lane, piece);
+}
+
+// Trials do not count: nobody is told when they end, so nobody may wait for it.
+void GpuQueue::Count(const Piece& piece, int pieces) {
+  if (piece.trial) return;
+  backlog_ns_.fetch_add(pieces * static_cast<int64_t>(piece.predicted_ns), std::memory_order_relaxed);
+  load_.fetch_add(static_cast<size_t>(pieces), std::memory_order_acq_rel);
 }
 
 void GpuQueue::StartOn(Lane& lane, const Piece& piece) {
@@ -117,6 +123,8 @@ void GpuQueue::StartPieces() {
 }
 
 void GpuQueue::FinishPieces() {
+  // Near the results. That it can be done the other thread has seen.
+  static_cast<void>(device_.BindThread());
   for (;;) {
     Spin(running_count_);
     Started started;
@@ -142,16 +150,15 @@ void GpuQueue::Finish(Started& started) {
   }
   size_t device = place_.device;
   if (!status.ok()) {
-    failures_.fetch_add(1, std::memory_order_relaxed);
-    if (piece.fallback) {
+    if (!piece.trial) {
+      failures_.fetch_add(1, std::memory_order_relaxed);
       failed_.store(true, std::memory_order_relaxed);
       device = 0;
       status = fallback_->Score(WorkOf(piece, 0), stages);
     }
   }
   NotePiece(piece, device, status, stages);
-  backlog_ns_.fetch_sub(static_cast<int64_t>(piece.predicted_ns), std::memory_order_relaxed);
-  load_.fetch_sub(1, std::memory_order_acq_rel);
+  Count(piece, -1);
   done_(piece);
 }
 

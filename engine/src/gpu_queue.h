@@ -44,7 +44,7 @@ class GpuQueue {
 
   const Place& place() const { return place_; }
   size_t lanes() const { return lanes_.size(); }
-  // Pieces waiting or being scored, and the time these are predicted to take.
+  // Pieces waiting or being scored, without trials, and the time these are predicted to take.
   size_t load() const { return load_.load(std::memory_order_acquire); }
   double backlog_ns() const { return static_cast<double>(backlog_ns_.load(std::memory_order_relaxed)); }
   // Whether the device has failed, and so is to be left alone.
@@ -65,6 +65,7 @@ class GpuQueue {
 
   GpuQueue(const Place& place, Device& device, size_t capacity, std::chrono::microseconds spin, PieceDone done);
   void MakeLanes(Device& cpu);
+  void Count(const Piece& piece, int pieces);
   void StartOn(Lane& lane, const Piece& piece);
   void StartPieces();
   void FinishPieces();

@@ -9,6 +9,7 @@
 #include "batch_waiter.h"
 #include "engine_impl.h"
 #include "probe.h"
+#include "spin.h"
 #include "thread_pool.h"
 
 namespace widelane {
@@ -16,7 +17,6 @@ namespace widelane {
 namespace {
 
 constexpr std::chrono::milliseconds kMeasureBudget(1000);
-constexpr std::chrono::seconds kSlabPatience(30);
 // What a batch is said to take before anybody knows.
 constexpr double kTrialNs = 1e6;
 
@@ -65,8 +65,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Impl::Load(std::share
 
   // One at a time: two that measure at once would measure each other.
   const std::lock_guard<std::mutex> lock(trial_mutex_);
-  SlabHandle slab = pool_.WaitAndTake(kSlabPatience);
-  if (slab == nullptr) return absl::UnavailableError("no slab became free to try the model with");
+  SlabHandle slab = trial_pool_.Take();
   // Another library's sums have other bits.
   if (options_.kernel == SumKernel::kExact) {
     if (absl::Status status = Probe(loaded, slab); !status.ok()) return status;
@@ -74,6 +73,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Impl::Load(std::share
   if (!measures) return loaded;
   absl::StatusOr<std::unique_ptr<const CostTable>> costs = Measure(loaded, slab);
   if (!costs.ok()) return costs.status();
+  if ((*costs)->Lines().empty()) return loaded;  // slabs are too small for any batch worth measuring
   // Batches of this model are only those of Measure so far, and they are done.
   loaded->SetCosts(*std::move(costs));
   return loaded;
@@ -162,7 +162,7 @@ absl::Status Engine::Impl::RunOnCpu(Lane& lane, SlabHandle& slab, uint32_t rows)
 // Rows [0, rows), in equal parts where there are several GPUs. A GPU's error is told instead of mended.
 absl::Status Engine::Impl::RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* const> queues, bool mapped, uint32_t rows) {
   if (rows == 0) return absl::OkStatus();
-  SpinningWaiter waiter;
+  SpinningWaiter waiter(SpinTime(options_) * 20);
   slab->status = absl::OkStatus();
   BatchTask& task = TakeTask(std::move(slab), waiter);
   const uint64_t groups = (uint64_t{rows} + kGroupRows - 1) / kGroupRows;
@@ -179,7 +179,7 @@ absl::Status Engine::Impl::RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* cons
                            .first_row = begin_of(i),
                            .rows = count,
                            .mapped = mapped,
-                           .fallback = false,
+                           .trial = true,
                            .predicted_ns = kTrialNs});
   }
   const size_t count = task.pieces.size();

@@ -21,7 +21,7 @@ constexpr uint32_t kWarmUpRows = 1024;
 constexpr std::chrono::milliseconds kLongBatch(3);  // larger ones tell nothing new
 constexpr uint32_t kBest = 10;
 // Entries x outputs that are worth making up for a measurement.
-constexpr uint64_t kMostWork = uint64_t{1} << 32;
+constexpr uint64_t kMostWork = uint64_t{1} << 30;
 
 std::vector<BatchKind> KindsOf(const Model& model) {
   std::vector<BatchKind> kinds;
@@ -38,21 +38,37 @@ uint32_t MostRows(Slab& slab, const std::shared_ptr<const LoadedModel>& model, c
   slab.Open(model, kind);
   const CsrShape room = slab.Room();
   const uint64_t worth = std::max<uint64_t>(64, kMostWork / row_entries / model->model().outputs());
-  return static_cast<uint32_t>(std::min<uint64_t>({room.rows, room.entries / row_entries, worth, kMostRows}));
+  return static_cast<uint32_t>(std::min<uint64_t>(
+      {room.rows, (room.entries - std::min<uint64_t>(room.entries, 1)) / row_entries, worth, kMostRows}));
 }
 
-// Until caches are filled and threads awake and spread over the cores, as they are when batches follow one another.
+// One more and one less in turn: rows of one length are sent with fewer bytes than most.
+std::vector<uint32_t> RaggedLengths(uint32_t rows, uint32_t row_entries) {
+  std::vector<uint32_t> lengths(rows);
+  for (uint32_t r = 0; r < rows; ++r) lengths[r] = r % 2 == 0 ? row_entries + 1 : row_entries - 1;
+  return lengths;
+}
+
+// Batches of growing size up to `rows`, until caches are filled and threads awake and spread over the cores, as they
+// are when batches follow one another.
 absl::Status WarmUp(SlabHandle& slab, const MeasuredRoute& place, uint32_t rows, std::chrono::microseconds time,
                     RunRows run) {
   const Clock::time_point end = Clock::now() + time;
-  absl::Status status = run(slab, place, rows);
-  while (status.ok() && Clock::now() < end) status = run(slab, place, rows);
+  absl::Status status;
+  uint32_t next = 1;
+  do {
+    status = run(slab, place, next);
+    next = std::min(rows, next * kGrowth);
+  } while (status.ok() && Clock::now() < end);
   return status;
 }
 
 // The least of some repeats: what disturbs a measurement only ever adds to it.
 absl::StatusOr<double> TimeRows(SlabHandle& slab, const MeasuredRoute& place, uint32_t rows, RunRows run) {
-  absl::Status status = WarmUp(slab, place, rows, kShortWarmUp, run);
+  absl::Status status = run(slab, place, rows);
+  for (const Clock::time_point end = Clock::now() + kShortWarmUp; status.ok() && Clock::now() < end;) {
+    status = run(slab, place, rows);
+  }
   double least = 0;
   for (int i = 0; i < kRepeats && status.ok(); ++i) {
     const Clock::time_point begin = Clock::now();
@@ -74,7 +90,7 @@ absl::Status MeasureShape(SlabHandle& slab, const MeasuredRoute& place, uint32_t
     const absl::StatusOr<double> ns = TimeRows(slab, place, rows, run);
     status = ns.status();
     if (!ns.ok()) break;
-    samples.push_back({rows, uint64_t{rows} * row_entries, std::max(1.0, *ns)});
+    samples.push_back({rows, uint64_t{rows} * row_entries + rows % 2, std::max(1.0, *ns)});
     if (Clock::now() > end || std::chrono::duration<double, std::nano>(*ns) > kLongBatch) break;
   }
   return status;
@@ -94,7 +110,7 @@ absl::StatusOr<std::unique_ptr<const CostTable>> MeasureCosts(const std::shared_
     for (const uint32_t row_entries : kRowEntries) {
       const uint32_t rows = MostRows(*slab, model, kind, row_entries);
       if (rows == 0 || model->model().features() == 0) continue;
-      const MadeRows made(model->model(), std::vector<uint32_t>(rows, row_entries));
+      const MadeRows made(model->model(), RaggedLengths(rows, row_entries));
       if (absl::Status status = made.Fill(*slab, model, kind); !status.ok()) return status;
       for (size_t p = 0; p < places.size(); ++p) {
         absl::Status status = MeasureShape(slab, places[p], rows, row_entries, share, samples[p], run);

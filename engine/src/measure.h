@@ -26,8 +26,8 @@ struct MeasuredRoute {
 using RunRows = absl::FunctionRef<absl::Status(SlabHandle& slab, const MeasuredRoute& place, uint32_t rows)>;
 
 // Scores made-up batches of growing size, of each kind and with few and many entries a row, on every route, within
-// about `budget`; small batches first, so that what is left out is the largest. `slab` is any free one. Errors:
-// RunRows's.
+// about `budget`; small batches first, so that what is left out is the largest. (A model of which a few rows take
+// longer than that takes longer.) `slab` is any free one. Errors: RunRows's.
 absl::StatusOr<std::unique_ptr<const CostTable>> MeasureCosts(const std::shared_ptr<const LoadedModel>& model,
                                                               const std::vector<MeasuredRoute>& places,
                                                               SlabHandle& slab, std::chrono::milliseconds budget,

@@ -4,6 +4,7 @@
 #define WIDELANE_ENGINE_SRC_PACK_TARGET_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "widelane/engine/model.h"

@@ -135,7 +135,8 @@ Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request) {
 
 bool CallerIsFirst(const CostTable& costs, const RouteRequest& request) {
   if (request.route != Route::kAuto || !request.may_use_caller || request.gpus_only) return false;
-  return PredictInline(costs, request) <= costs.LeastElsewhere(request.kind);
+  const double inline_ns = PredictInline(costs, request);
+  return inline_ns <= costs.LeastOnGpus(request.kind) && inline_ns <= Predict(costs, Route::kPool, 0, request);
 }
 
 RouteChoice ChooseRoute(const CostTable& costs, const RouteRequest& request) {

@@ -1,6 +1,7 @@
 // Arrays of any size: cut into batches, packed by all threads, scored while the next batch is packed.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -8,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cut_csr.h"
 #include "engine_impl.h"
 #include "thread_pool.h"
+#include "widelane/engine/errors.h"
 
 namespace widelane {
 
@@ -122,7 +125,11 @@ class CsrJob : public BatchListener {
     room.entries = std::min(room.entries, batch_entries_);
     const uint64_t first_row = cutter_.row();
     const std::vector<CsrCutter::Part> parts = cutter_.Take(room, slab->Room().entries, kChunkEntries);
-    if (parts.empty()) return absl::InvalidArgumentError("a row is longer than a slab");
+    if (parts.empty()) {
+      return FieldError(csr_.indptr.has_value() ? "indptr" : "row_lengths",
+                        absl::StrCat("row ", first_row, " has ", RowCursor(csr_, first_row, cutter_.entry()).length(),
+                                     " entries, a slab holds ", slab->Room().entries));
+    }
     if (absl::Status status = Pack(*slab, parts); !status.ok()) return status;
     slab->Seal();
     {
@@ -187,7 +194,8 @@ class CsrJob : public BatchListener {
 absl::StatusOr<CsrReport> Engine::Impl::ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
                                                  const CsrResults& results, Route route) {
   if (results.best > std::min(kMaxBest, model->model().outputs())) {
-    return absl::InvalidArgumentError("best: is more than the model's outputs or the most there may be");
+    return FieldError("best", absl::StrCat("is ", results.best, ", the model has ", model->model().outputs(),
+                                           " outputs and ", kMaxBest, " is the most there may be"));
   }
   return CsrJob(*this, model, csr, results).Run(route);
 }

@@ -135,7 +135,7 @@ void Batcher::Commit(TaskBatch& batch, size_t part, nanoseconds pack) {
     --batch.writers;
     // Nobody else may join once a device waits for it; else a stream of writers could keep the batch open for ever.
     // Asked under the lock: a device that becomes free later finds the batch in TakeCommitted.
-    if (!batch.closed && engine_.HasIdleDevice()) Close(batch);
+    if (!batch.closed && engine_.HasIdleDevice(*batch.slab->model())) Close(batch);
     if (!batch.closed || batch.writers != 0) return;
   }
   Send(batch, Where::kAnywhere);
@@ -229,9 +229,8 @@ void Batcher::Close(TaskBatch& batch) {
 // The oldest open batch that nobody is writing, closed, if a device is idle. Batches that are being written need no
 // look: their writers ask for an idle device when they are done.
 TaskBatch* Batcher::TakeCommitted() {
-  if (open_.empty() || !engine_.HasIdleDevice()) return nullptr;
   for (TaskBatch* batch : open_) {
-    if (batch->writers != 0) continue;
+    if (batch->writers != 0 || !engine_.HasIdleDevice(*batch->slab->model())) continue;
     Close(*batch);
     return batch;
   }

@@ -37,6 +37,7 @@ Case MakeCase(std::mt19937_64& random) {
   static constexpr uint32_t kRows[] = {1, 5, 32, 33, 100, 300};
   static constexpr uint32_t kManyRows[] = {31, 1000, 100000, 150000};  // enough for all kernels of one output
   static constexpr uint32_t kMeans[] = {0, 1, 5, 11, 25, 40, 60, 130};
+  static constexpr uint32_t kUniform[] = {1, 7, 40, 300};
   static constexpr uint32_t kBests[] = {1, 2, 5, 10, 16, 17, 40, 128};
   static constexpr Link kLinks[] = {Link::kIdentity, Link::kSigmoid, Link::kSoftmax, Link::kOneVsRest, Link::kExp};
   static constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kFloat16, WeightType::kBfloat16,
@@ -64,6 +65,10 @@ Case MakeCase(std::mt19937_64& random) {
   const bool fits8 = !c.long_row && c.mean <= 100;
   c.layout = fits8 ? static_cast<RowLayout>(random() % 3) : RowLayout::kLengths16;
   if (c.long_row && random() % 2 == 0) c.layout = RowLayout::kRowBegin;
+  if (!c.long_row && random() % 4 == 0) {
+    c.layout = RowLayout::kUniform;
+    c.mean = OneOf(kUniform, random);
+  }
   return c;
 }
 
@@ -72,7 +77,8 @@ HostBatch MakeBatch(const Case& c, std::mt19937_64& random) {
   const FeatureDraw draw(c.model.features, false);
   const uint32_t long_at = c.rows - 1 - static_cast<uint32_t>(random() % std::min(c.rows, 40U));
   for (uint32_t r = 0; r < c.rows; ++r) {
-    uint32_t length = static_cast<uint32_t>(random() % (2 * c.mean + 1));
+    uint32_t length = c.mean;
+    if (c.layout != RowLayout::kUniform) length = static_cast<uint32_t>(random() % (2 * c.mean + 1));
     if (c.long_row && r == long_at) length = 250 + static_cast<uint32_t>(random() % 5000);
     for (uint32_t i = 0; i < length; ++i) batch.indices.push_back(random() % 50 == 0 ? c.model.features : draw(random));
     batch.row_begin.push_back(static_cast<uint32_t>(batch.indices.size()));

@@ -160,7 +160,7 @@ DeviceBatch::DeviceBatch(const HostBatch& batch, bool narrow, RowLayout layout, 
     : slack_(slack), layout_(layout), host_row_begin_(batch.row_begin) {
   if (layout == RowLayout::kRowBegin) {
     row_begin_ = Keep(batch.row_begin);
-  } else {
+  } else if (layout != RowLayout::kUniform) {
     std::vector<uint32_t> groups;
     std::vector<uint8_t> lengths8;
     std::vector<uint16_t> lengths16;
@@ -191,6 +191,8 @@ void DeviceBatch::Describe(uint32_t first_row, uint32_t rows, ScoreArguments& ar
   arguments.first_row = first_row;
   arguments.first_entry = host_row_begin_[first_row];
   arguments.entries = host_row_begin_[first_row + rows] - arguments.first_entry;
+  arguments.uniform_length = layout_ == RowLayout::kUniform ? host_row_begin_[1] : 0;
+  arguments.uniform_begin = 0;
   arguments.group_begin = group_begin_.data();
   arguments.lengths8 = lengths8_.data();
   arguments.lengths16 = lengths16_.data();

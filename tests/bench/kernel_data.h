@@ -79,7 +79,7 @@ class MadeModel {
 };
 
 enum class ValueKind : uint8_t { kOnes, kFloat16, kFloat32 };
-enum class RowLayout : uint8_t { kLengths8, kLengths16, kRowBegin };
+enum class RowLayout : uint8_t { kLengths8, kLengths16, kRowBegin, kUniform };
 
 // A batch in host memory.
 struct HostBatch {

@@ -139,7 +139,7 @@ TEST_F(BenchCommand, RefusesWithAReason) {
       {"--route scenic", "scenic"},
       {"--zipf -1", "zipf: '-1' is neither"},
       {"--devices gpu", "devices: 'gpu' is no list of GPUs"},
-      {"--backend cpu --rows 1000000000", "1000000000 rows of text-54k are 40000000000 entries, a batch holds at most"},
+      {"--backend cpu --rows 1000000000", "1000000000 rows of text-54k has 40000000000 entries, a batch holds at most"},
   };
   for (const auto& [arguments, message] : refusals) {
     const Result result = Bench((std::string(arguments).find("--rows") == std::string::npos ? rows : "") + arguments);

@@ -89,10 +89,14 @@ struct Job {
   uint8_t wants = kWantScores | kWantRaw;
   size_t rows = 300;
   std::vector<int64_t> long_rows;  // lengths of further rows, spread among the others
+  int64_t shortest = 0;            // of the others
+  int64_t longest = 40;
 };
 
 std::vector<Row> RowsOf(const Job& job, Random& random) {
-  std::vector<Row> rows = test::RandomRows(job.rows, {.features = job.model.features, .has_values = false}, random);
+  std::vector<Row> rows = test::RandomRows(
+      job.rows, {.features = job.model.features, .shortest = job.shortest, .longest = job.longest, .has_values = false},
+      random);
   for (const int64_t length : job.long_rows) {
     const Row row = test::RandomRow(
         {.features = job.model.features, .shortest = length, .longest = length, .has_values = false}, random);
@@ -234,6 +238,24 @@ Job AnyJob(Random& random) {
   return job;
 }
 
+// Rows of one length each, short and long, in one chunk or in several where a lane holds few entries.
+std::vector<Job> UniformJobs() {
+  std::vector<Job> jobs;
+  for (const int64_t length : {1, 7, 40, 300}) {
+    for (const Values values : {Values::kOnes, Values::kFloat16, Values::kFloat32}) {
+      for (const uint32_t outputs : {1U, 3U, 60U}) {
+        Job& job = jobs.emplace_back();
+        job.model = {.features = 70'000 / outputs, .outputs = outputs, .link = Link::kSigmoid};
+        job.kind.values = values;
+        job.rows = std::min<size_t>(3001, static_cast<size_t>(100'000 / length));
+        job.shortest = length;
+        job.longest = length;
+      }
+    }
+  }
+  return jobs;
+}
+
 TEST_F(CudaLane, GivesTheCpusBitsEveryWay) {
   Random random(20261130);
   auto lane = *gpu().MakeLane();
@@ -265,6 +287,19 @@ TEST_F(CudaLane, StreamsALargeBatchInManyChunks) {
       EXPECT_GT(stages_[Stage::kTransferIn].count(), 0);
       EXPECT_GT(stages_[Stage::kCompute].count(), 0);
       EXPECT_EQ(stages_[Stage::kTransferOut].count() > 0, outputs > 1) << "few results are written by the kernels";
+    }
+  }
+}
+
+TEST_F(CudaLane, NeedsNoArraysForRowsOfOneLength) {
+  for (const size_t lane_bytes : {SmallOptions().lane_bytes, size_t{EngineLimits::kMinLaneBytes}}) {
+    Use(WithLaneBytes(lane_bytes));
+    if (IsSkipped()) return;
+    Random random(19);
+    auto lane = *gpu().MakeLane();
+    for (const Job& job : UniformJobs()) {
+      ExpectCpusBits(gpu(), *lane, job, random);
+      EXPECT_EQ(UniformLength(slab_->view()), job.longest);
     }
   }
 }
@@ -374,6 +409,15 @@ TEST_F(CudaLane, ShardsStreamThroughAFewKilobytes) {
   for (int round = 0; round < 60 && !HasFailure(); ++round) ExpectCpusBits(*device, *lane, AnyJob(random), random);
 }
 
+TEST_F(CudaLane, ShardsNeedNoArraysForRowsOfOneLength) {
+  Use(WithLaneBytes(EngineLimits::kMinLaneBytes));
+  if (IsSkipped()) return;
+  Random random(20);
+  const auto device = Sharded(2);
+  auto lane = *device->MakeLane();
+  for (const Job& job : UniformJobs()) ExpectCpusBits(*device, *lane, job, random);
+}
+
 // Sums of a group of rows are more than a slab's results: rows then go by the few.
 TEST_F(CudaLane, ShardsOfManyOutputsGoByTheRow) {
   Random random(15);
@@ -390,6 +434,9 @@ TEST_F(CudaLane, ShardsOfManyOutputsGoByTheRow) {
       job.kind = {.values = Values::kFloat16, .best = 5};
       job.rows = 130;
       job.long_rows = {1500};
+      ExpectCpusBits(*device, *lane, job, random);
+      job.long_rows = {};
+      job.shortest = job.longest;
       ExpectCpusBits(*device, *lane, job, random);
     }
   }

@@ -211,20 +211,20 @@ TEST_F(FakeGpus, SmallBatchesStayOnTheCpuWhereTheEngineMayChoose) {
 
 TEST_F(FakeGpus, AreIdleUntilEachLaneHasABatch) {
   Start(1);
-  EXPECT_TRUE(engine_->HasIdleDevice());
+  EXPECT_TRUE(engine_->HasIdleDevice(*model_));
   const uint64_t before = controls_[0]->batches();
   controls_[0]->Block();
   BatchWaiter first;
   BatchWaiter second;
   engine_->Submit(Batch(*engine_, model_, rows_), first, Where::kAnywhere);
-  EXPECT_TRUE(engine_->HasIdleDevice()) << "there are two lanes";
+  EXPECT_TRUE(engine_->HasIdleDevice(*model_)) << "there are two lanes";
   engine_->Submit(Batch(*engine_, model_, rows_), second, Where::kAnywhere);
   EXPECT_TRUE(controls_[0]->WaitForBatches(before + 2, kPatience));
-  EXPECT_FALSE(engine_->HasIdleDevice());
+  EXPECT_FALSE(engine_->HasIdleDevice(*model_));
   controls_[0]->Unblock();
   ASSERT_NE(first.Wait(), nullptr);
   ASSERT_NE(second.Wait(), nullptr);
-  EXPECT_TRUE(engine_->HasIdleDevice());
+  EXPECT_TRUE(engine_->HasIdleDevice(*model_));
 }
 
 TEST_F(FakeGpus, AreIdleAgainWhenTheListenerIsTold) {
@@ -234,7 +234,7 @@ TEST_F(FakeGpus, AreIdleAgainWhenTheListenerIsTold) {
   std::atomic<int> calls{0};
   Calling listener([&](SlabHandle slab) {
     slab.reset();
-    idle += engine_->HasIdleDevice() ? 1 : 0;
+    idle += engine_->HasIdleDevice(*model_) ? 1 : 0;
     ++calls;
   });
   for (int round = 0; round < 50; ++round) {

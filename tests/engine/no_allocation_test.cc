@@ -66,7 +66,7 @@ TEST_P(NoAllocation, OnAWarmPath) {
     for (const uint32_t best : {0U, outputs / 4}) {
       for (int round = 0; round < 20; ++round) {
         counting = round >= 10;
-        SpinningWaiter waiter;
+        SpinningWaiter waiter(std::chrono::microseconds(0));
         SlabHandle slab = (*engine)->TakeSlab();
         slab->Open(model, {.values = Values::kFloat32, .best = best});
         RowCursor cursor(view);

@@ -84,7 +84,7 @@ absl::Status CudaLane::Start(const LaneWork& work) {
 absl::Status CudaLane::StartMapped(const LaneWork& work) {
   const BatchView view = FromRow(*work.batch, work.first_row, work.model->outputs());
   ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(*work.model);
-  SetRows(view, view, work.rows, 0, arguments);
+  SetRows(*work.batch, *work.batch, work.first_row, work.rows, 0, arguments);
   SetResults(view, arguments);
   long_rows_->Cut(view, arguments);
   if (absl::Status status = Launch(arguments); !status.ok()) return status;
@@ -96,7 +96,6 @@ absl::Status CudaLane::StartMapped(const LaneWork& work) {
 
 absl::Status CudaLane::StartCopied(const LaneWork& work) {
   pending_.copies_out = CopiesOut(work);
-  if (absl::Status status = inputs_->CopyRows(*work.batch, work.first_row, work.rows); !status.ok()) return status;
   const ChunkLimits limits = LimitsOf(work);
   const uint32_t end = work.first_row + work.rows;
   for (uint32_t row = work.first_row; row < end;) {
@@ -122,7 +121,7 @@ absl::Status CudaLane::EnqueueChunk(const LaneWork& work, const Chunk& chunk) {
   // The chunk that was in the same slots.
   const ChunkEvents* former = number < kSlots ? nullptr : &EventsOf(number - kSlots);
   const cudaEvent_t slot_free = former == nullptr ? nullptr : former->computed.get();
-  if (absl::Status status = inputs_->CopyEntries(*work.batch, chunk, number, slot_free); !status.ok()) return status;
+  if (absl::Status status = inputs_->CopyChunk(work, chunk, number, slot_free); !status.ok()) return status;
 
   WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(compute_.get(), inputs_->Copied(number), 0), device_);
   if (pending_.copies_out && former != nullptr) {
@@ -146,9 +145,8 @@ absl::Status CudaLane::EnqueueChunk(const LaneWork& work, const Chunk& chunk) {
 absl::Status CudaLane::EnqueueKernels(const LaneWork& work, const Chunk& chunk, const BatchView& host,
                                       const BatchView& results) {
   const uint32_t number = pending_.chunks;
-  const BatchView view = inputs_->View(*work.batch, chunk, number);
   ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(*work.model);
-  SetRows(FromRow(view, chunk.first_row, work.model->outputs()), host, chunk.rows,
+  SetRows(inputs_->View(*work.batch, chunk, number), *work.batch, chunk.first_row, chunk.rows,
           inputs_->FirstEntry(*work.batch, chunk), arguments);
   SetResults(results, arguments);
   long_rows_->Cut(host, arguments);

@@ -97,12 +97,17 @@ __device__ __forceinline__ RowEntries EntriesFromRowBegin(const ScoreArguments& 
   return {begin - a.first_entry, __ldg(a.row_begin + row + 1) - begin};
 }
 
+__device__ __forceinline__ RowEntries UniformEntries(const ScoreArguments& a, uint32_t row) {
+  return {a.uniform_begin - a.first_entry + row * a.uniform_length, a.uniform_length};
+}
+
 // Each lane gets a row of the step's group `group`: row group * kGroupRows + lane; none where that is no row of the
 // step. Called by all lanes of a warp.
 __device__ __forceinline__ RowEntries LaneEntries(const ScoreArguments& a, uint32_t group) {
   const uint32_t lane = threadIdx.x % kWarp;
   const bool here = group * kGroupRows + lane < a.rows;
   const uint32_t first = a.first_row + group * kGroupRows;
+  if (a.uniform_length > 0) return here ? UniformEntries(a, first + lane) : RowEntries{0, 0};
   if (!HasLengths(a)) return here ? EntriesFromRowBegin(a, first + lane) : RowEntries{0, 0};
   const uint32_t length = here ? LengthOf(a, first + lane) : 0;
   uint32_t end = length;  // becomes the sum up to this lane
@@ -129,6 +134,7 @@ __device__ __forceinline__ uint32_t WarpSum(uint32_t value) {
 // The entries of one row of the step, the same for all lanes of a warp, which all call it.
 __device__ __forceinline__ RowEntries EntriesOfRow(const ScoreArguments& a, uint32_t step_row) {
   const uint32_t row = a.first_row + step_row;
+  if (a.uniform_length > 0) return UniformEntries(a, row);
   if (!HasLengths(a)) return EntriesFromRowBegin(a, row);
   const uint32_t lane = threadIdx.x % kWarp;
   const uint32_t before = lane < row % kGroupRows ? LengthOf(a, row - row % kGroupRows + lane) : 0;

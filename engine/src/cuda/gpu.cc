@@ -34,6 +34,8 @@ absl::StatusOr<uint64_t> Gpu::BytesLeft() const {
 }
 
 absl::StatusOr<std::unique_ptr<CudaResident>> Gpu::Load(const Model& model, const FeatureRange& features) {
+  // One at a time: what is free says nothing of what another load is about to take.
+  const std::lock_guard<std::mutex> lock(loading_);
   const absl::StatusOr<uint64_t> free = FreeBytes();
   if (!free.ok()) return free.status();
   absl::StatusOr<MemoryBudget::Share> share =

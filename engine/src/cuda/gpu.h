@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,6 +42,7 @@ class Gpu {
   const bool float_weights_;  // cuSPARSE needs them so
   const int node_;            // of memory, -1 if it does not matter
   const std::shared_ptr<MemoryBudget> budget_;
+  std::mutex loading_;
   Uploader uploader_;
 };
 

@@ -72,11 +72,26 @@ ChunkLimits InputBuffers::Limits(const BatchView& batch) const {
   return limits;
 }
 
+// The entries go first: they are what the bus is busy with for long, and the host needs microseconds for each copy that
+// it enqueues before them.
+absl::Status InputBuffers::CopyChunk(const LaneWork& work, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free) {
+  if (number == 0) WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(started_.get(), stream_.get()), device_);
+  if (chunk.entries > 0 && Holds(*work.batch, chunk)) {
+    if (slot_free != nullptr) WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), slot_free, 0), device_);
+    if (absl::Status status = CopyEntries(*work.batch, chunk, number); !status.ok()) return status;
+  }
+  if (number == 0) {
+    if (absl::Status status = CopyRows(*work.batch, work.first_row, work.rows); !status.ok()) return status;
+  }
+  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(Copied(number), stream_.get()), device_);
+  return absl::OkStatus();
+}
+
 absl::Status InputBuffers::CopyRows(const BatchView& batch, uint32_t first_row, uint32_t rows) {
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(started_.get(), stream_.get()), device_);
   const BatchView from = FromRow(batch, first_row, 0);
   absl::Status status;
   if (from.row_max != nullptr) status.Update(CopyIn("row_max", from.row_max, rows, row_max_.data() + first_row));
+  if (UniformLength(batch) > 0) return status;
   if (from.lengths8 == nullptr && from.lengths16 == nullptr) {
     status.Update(CopyIn("row_begin", from.row_begin, size_t{rows} + 1, row_begin_.data() + first_row));
     return status;
@@ -95,24 +110,18 @@ std::byte* InputBuffers::ValuesOf(const BatchView& batch, uint32_t number) const
   return slots_[number % kSlots].data() + RoundUp((SlotEntries(batch) + kEntryAlignment) * IndexBytes(batch));
 }
 
-absl::Status InputBuffers::CopyEntries(const BatchView& batch, const Chunk& chunk, uint32_t number,
-                                       cudaEvent_t slot_free) {
-  if (chunk.entries > 0 && Holds(batch, chunk)) {
-    if (slot_free != nullptr) WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), slot_free, 0), device_);
-    std::byte* indices = slots_[number % kSlots].data();
-    std::byte* values = ValuesOf(batch, number);
-    absl::Status status = batch.indices16 != nullptr
-                              ? CopyIn("indices16", batch.indices16 + chunk.first_entry, chunk.entries, indices)
-                              : CopyIn("indices32", batch.indices32 + chunk.first_entry, chunk.entries, indices);
-    if (batch.values16 != nullptr) {
-      status.Update(CopyIn("values16", batch.values16 + chunk.first_entry, chunk.entries, values));
-    } else if (batch.values32 != nullptr) {
-      status.Update(CopyIn("values32", batch.values32 + chunk.first_entry, chunk.entries, values));
-    }
-    if (!status.ok()) return status;
+absl::Status InputBuffers::CopyEntries(const BatchView& batch, const Chunk& chunk, uint32_t number) {
+  std::byte* indices = slots_[number % kSlots].data();
+  std::byte* values = ValuesOf(batch, number);
+  absl::Status status = batch.indices16 != nullptr
+                            ? CopyIn("indices16", batch.indices16 + chunk.first_entry, chunk.entries, indices)
+                            : CopyIn("indices32", batch.indices32 + chunk.first_entry, chunk.entries, indices);
+  if (batch.values16 != nullptr) {
+    status.Update(CopyIn("values16", batch.values16 + chunk.first_entry, chunk.entries, values));
+  } else if (batch.values32 != nullptr) {
+    status.Update(CopyIn("values32", batch.values32 + chunk.first_entry, chunk.entries, values));
   }
-  WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(Copied(number), stream_.get()), device_);
-  return absl::OkStatus();
+  return status;
 }
 
 BatchView InputBuffers::View(const BatchView& batch, const Chunk& chunk, uint32_t number) const {

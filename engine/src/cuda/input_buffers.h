@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "backend.h"
 #include "cuda/chunks.h"
 #include "cuda/owners.h"
 #include "widelane/engine/batch_view.h"
@@ -34,16 +35,15 @@ class InputBuffers {
   // How this batch is best cut for the slots.
   ChunkLimits Limits(const BatchView& batch) const;
 
-  // Enqueue copies. Rows [first_row, first_row + rows) of all arrays by row; first_row is a multiple of kGroupRows.
-  absl::Status CopyRows(const BatchView& batch, uint32_t first_row, uint32_t rows);
-  // The entries of a chunk, into a slot whose former chunk is computed after `slot_free` (null: there was none). A
-  // chunk that no slot holds stays where it is: kernels then read it in host memory. The chunks of a batch are numbered
-  // from 0.
-  absl::Status CopyEntries(const BatchView& batch, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free);
-  // Passed when chunk `number` and all before it are there.
+  // Enqueues the copies of a chunk's entries, into a slot whose former chunk is computed after `slot_free` (null: there
+  // was none), and behind those of chunk 0 the arrays by row of the whole work. A chunk that no slot holds stays where
+  // it is: kernels then read it in host memory. The chunks of a work are numbered from 0.
+  absl::Status CopyChunk(const LaneWork& work, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free);
+  // Passed when chunk `number`, all before it and the arrays by row are there.
   cudaEvent_t Copied(uint32_t number) const { return copied_[number % kSlots].get(); }
 
-  // The batch as kernels are to see it: the copies in place of what has been copied.
+  // The batch as kernels are to see it: the copies in place of what has been copied. Where rows are uniform, arrays
+  // that say where they begin are not to be read.
   BatchView View(const BatchView& batch, const Chunk& chunk, uint32_t number) const;
   // Number of the entry that is element 0 of View's indices and values.
   uint32_t FirstEntry(const BatchView& batch, const Chunk& chunk) const {
@@ -64,6 +64,10 @@ class InputBuffers {
   }
   // Where a slot's values are, behind its indices.
   std::byte* ValuesOf(const BatchView& batch, uint32_t number) const;
+
+  absl::Status CopyEntries(const BatchView& batch, const Chunk& chunk, uint32_t number);
+  // Of rows that are uniform only the largest values: the rest follows from their length.
+  absl::Status CopyRows(const BatchView& batch, uint32_t first_row, uint32_t rows);
 
   template <typename T>
   absl::Status CopyIn(const char* array, const T* from, size_t count, void* to);

@@ -40,7 +40,10 @@ struct ScoreArguments {
   uint32_t first_row = 0;    // a multiple of kGroupRows
   uint32_t first_entry = 0;  // any, as long as no row of the call begins before it
   uint32_t entries = 0;      // of the call's rows
-  // Where rows begin and end: group_begin with either of the lengths, or row_begin alone. As in batch_view.h.
+  // Where rows begin and end: uniform_length, or group_begin with either of the lengths, or row_begin alone. The arrays
+  // are as in batch_view.h.
+  uint32_t uniform_length = 0;  // > 0: entries of every row; the four arrays are not read
+  uint32_t uniform_begin = 0;   // the entry with which row 0 of arrays with [rows] begins, where rows are uniform
   const uint32_t* group_begin = nullptr;  // [rows / kGroupRows, rounded up]
   const uint8_t* lengths8 = nullptr;      // [rows]
   const uint16_t* lengths16 = nullptr;    // [rows]

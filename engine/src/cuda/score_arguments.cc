@@ -1,24 +1,31 @@
 #include "cuda/score_arguments.h"
 
+#include "cuda/chunks.h"
 #include "cuda/launch_plan.h"
 
 namespace widelane::cuda {
 
-void SetRows(const BatchView& view, const BatchView& host, uint32_t rows, uint32_t first_entry,
+void SetRows(const BatchView& view, const BatchView& batch, uint32_t first_row, uint32_t rows, uint32_t first_entry,
              ScoreArguments& arguments) {
+  const BatchView rows_of = FromRow(view, first_row, 0);
+  const uint32_t* begin = batch.row_begin + first_row;
   arguments.rows = rows;
   arguments.first_row = 0;
   arguments.first_entry = first_entry;
-  arguments.entries = host.row_begin[rows] - host.row_begin[0];
-  arguments.group_begin = view.group_begin;
-  arguments.lengths8 = view.lengths8;
-  arguments.lengths16 = view.lengths16;
-  arguments.row_begin = view.row_begin;
-  arguments.indices16 = view.indices16;
-  arguments.indices32 = view.indices32;
-  arguments.values16 = view.values16;
-  arguments.values32 = view.values32;
-  arguments.row_max = view.row_max;
+  arguments.entries = begin[rows] - begin[0];
+  arguments.uniform_length = UniformLength(batch);
+  arguments.uniform_begin = begin[0];
+  if (arguments.uniform_length == 0) {
+    arguments.group_begin = rows_of.group_begin;
+    arguments.lengths8 = rows_of.lengths8;
+    arguments.lengths16 = rows_of.lengths16;
+    arguments.row_begin = rows_of.row_begin;
+  }
+  arguments.indices16 = rows_of.indices16;
+  arguments.indices32 = rows_of.indices32;
+  arguments.values16 = rows_of.values16;
+  arguments.values32 = rows_of.values32;
+  arguments.row_max = rows_of.row_max;
 }
 
 void SetResults(const BatchView& view, ScoreArguments& arguments) {

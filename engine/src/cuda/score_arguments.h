@@ -13,9 +13,9 @@
 
 namespace widelane::cuda {
 
-// Rows [0, rows) of `view`, whose entry e is element e - first_entry of its indices and values. `host` is the same
-// batch in host memory.
-void SetRows(const BatchView& view, const BatchView& host, uint32_t rows, uint32_t first_entry,
+// Rows [first_row, first_row + rows) of `batch`, which lies in host memory and which kernels see as `view`: entry e is
+// element e - first_entry of view's indices and values.
+void SetRows(const BatchView& view, const BatchView& batch, uint32_t first_row, uint32_t rows, uint32_t first_entry,
              ScoreArguments& arguments);
 void SetResults(const BatchView& view, ScoreArguments& arguments);
 

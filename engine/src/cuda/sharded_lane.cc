@@ -84,7 +84,6 @@ absl::Status ShardedLane::Start(const LaneWork& work) {
 }
 
 absl::Status ShardedLane::Enqueue(const LaneWork& work) {
-  if (absl::Status status = EnqueueRows(work); !status.ok()) return status;
   const ChunkLimits limits = LimitsOf(work);
   const uint32_t end = work.first_row + work.rows;
   for (uint32_t row = work.first_row; row < end;) {
@@ -92,16 +91,6 @@ absl::Status ShardedLane::Enqueue(const LaneWork& work) {
     if (absl::Status status = EnqueueChunk(work, chunk, chunks_); !status.ok()) return status;
     row += chunk.rows;
     ++chunks_;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ShardedLane::EnqueueRows(const LaneWork& work) {
-  for (Shard& shard : shards_) {
-    const ScopedDevice scope(shard.device);
-    absl::Status status = scope.status();
-    if (status.ok()) status = shard.inputs->CopyRows(*work.batch, work.first_row, work.rows);
-    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -138,13 +127,12 @@ absl::Status ShardedLane::EnqueueSums(Shard& shard, const LaneWork& work, const 
   const BatchView& batch = *work.batch;
   const bool first_use = number < kSlots;
   const cudaEvent_t slot_free = first_use ? nullptr : shard.summed[slot].get();
-  if (absl::Status status = shard.inputs->CopyEntries(batch, chunk, number, slot_free); !status.ok()) return status;
+  if (absl::Status status = shard.inputs->CopyChunk(work, chunk, number, slot_free); !status.ok()) return status;
 
   const size_t part = static_cast<size_t>(&shard - shards_.data());
   ScoreArguments arguments = static_cast<const ShardedResident*>(work.resident)->parts[part]->Arguments(*work.model);
-  const uint32_t outputs = work.model->outputs();
-  SetRows(FromRow(shard.inputs->View(batch, chunk, number), chunk.first_row, outputs),
-          FromRow(batch, chunk.first_row, outputs), chunk.rows, chunk_arguments.first_entry, arguments);
+  SetRows(shard.inputs->View(batch, chunk, number), batch, chunk.first_row, chunk.rows, chunk_arguments.first_entry,
+          arguments);
   arguments.cut = chunk_arguments.cut;
   arguments.pieces = chunk_arguments.pieces;
   arguments.long_rows = chunk_arguments.long_rows;
@@ -173,10 +161,9 @@ absl::Status ShardedLane::EnqueueFinish(const LaneWork& work, const Chunk& chunk
     sums[i] = shards_[i].Sums(number);
   }
   ScoreArguments arguments = static_cast<const ShardedResident*>(work.resident)->parts.front()->Arguments(*work.model);
-  const BatchView host = FromRow(*work.batch, chunk.first_row, outputs);
-  SetRows(FromRow(first.inputs->View(*work.batch, chunk, number), chunk.first_row, outputs), host, chunk.rows,
+  SetRows(first.inputs->View(*work.batch, chunk, number), *work.batch, chunk.first_row, chunk.rows,
           first.inputs->FirstEntry(*work.batch, chunk), arguments);
-  SetResults(host, arguments);
+  SetResults(FromRow(*work.batch, chunk.first_row, outputs), arguments);
   arguments.scratch = first.scratch.data();
   arguments.scratch_bytes = first.scratch.size();
   WIDELANE_CUDA_RETURN_IF_ERROR(

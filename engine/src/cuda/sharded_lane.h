@@ -58,7 +58,6 @@ class ShardedLane : public Lane {
   absl::Status AllocateShard(Shard& shard);
 
   absl::Status Enqueue(const LaneWork& work);
-  absl::Status EnqueueRows(const LaneWork& work);
   absl::Status EnqueueChunk(const LaneWork& work, const Chunk& chunk, uint32_t number);
   // Copies the chunk to one GPU and sums what it has the weights for.
   absl::Status EnqueueSums(Shard& shard, const LaneWork& work, const ScoreArguments& chunk_arguments,

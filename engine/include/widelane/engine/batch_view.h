@@ -37,6 +37,14 @@ struct BatchView {
   float* best_scores = nullptr;      // [rows][best], their scores
 };
 
+// Entries of each row of a whole batch when all rows have the same number of them, and some: row r then holds entries
+// r * length to (r + 1) * length, and nobody needs an array to know. Else 0.
+inline uint32_t UniformLength(const BatchView& batch) {
+  const bool uniform =
+      batch.rows > 0 && batch.row_begin[0] == 0 && uint64_t{batch.rows} * batch.longest_row == batch.entries;
+  return uniform ? batch.longest_row : 0;
+}
+
 }  // namespace widelane
 
 #endif  // WIDELANE_ENGINE_BATCH_VIEW_H_

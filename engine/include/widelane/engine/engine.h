@@ -9,7 +9,7 @@
 //
 // Or, for arrays of any size, all of it at once on the calling thread's time: (*engine)->ScoreCsr(...).
 //
-// All functions may be called from any thread. Create is the only slow one besides Load.
+// All functions may be called from any thread. Create, Load and ScoreCsr take their time; the others never block.
 
 #ifndef WIDELANE_ENGINE_ENGINE_H_
 #define WIDELANE_ENGINE_ENGINE_H_
@@ -145,12 +145,14 @@ class Engine {
   // gets no more work.
   uint64_t device_failures() const;
 
-  // Whether a lane has nothing to do, so that a batch submitted now would start at once. A batch that is cut takes
-  // several lanes.
-  bool HasIdleDevice() const;
+  // Whether a batch of this model submitted now would start at once, on a device the engine's route allows. A batch
+  // that is cut takes several lanes.
+  bool HasIdleDevice(const LoadedModel& model) const;
 
-  // Scores a sealed batch. Never blocks, unless it scores on the calling thread. `route` other than kAuto goes before
-  // the engine's own option; one that is not to be had (no GPU, or `where` forbids it) is replaced by the nearest.
+  // Scores a sealed batch. Never blocks, unless it scores on the calling thread, for 2 ms at most (a route of kInline
+  // apart). May start work on a GPU itself, which then is the calling thread's current one. `route` other than kAuto
+  // goes before the engine's own option; one that is not to be had (no GPU, or `where` forbids it) is replaced by the
+  // nearest.
   void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route = Route::kAuto);
 
   // Scores arrays of any number of rows: cuts them into slabs, packs with all of the engine's threads while devices
