@@ -39,8 +39,8 @@ uint64_t ResultsOfRow(const BenchProfile& profile) { return profile.best > 0 ? p
 absl::StatusOr<SlabOptions> SlabsFor(const BenchProfile& profile, uint64_t rows) {
   constexpr uint64_t kMost = EngineLimits::kMaxSlabSize;
   const auto too_many = [&](uint64_t count, const char* what) {
-    return absl::InvalidArgumentError(absl::StrCat("rows: a call of ", rows, " rows of ", profile.name, " has ", count, " ",
-                                                   what, ", a batch holds at most ", kMost));
+    return absl::InvalidArgumentError(absl::StrCat("rows: a call of ", rows, " rows of ", profile.name, " has ", count,
+                                                   " ", what, ", a batch holds at most ", kMost));
   };
   if (rows > kMost) return too_many(rows, "rows");
   const uint64_t entries = profile.EntriesOfRows(rows);

@@ -85,8 +85,9 @@ absl::StatusOr<std::vector<std::unique_ptr<ResidentModel>>> Engine::Impl::Upload
   std::vector<std::unique_ptr<ResidentModel>> residents(devices + 1);  // the last: cut over the GPUs
   const auto load = [&](Device& device, size_t place) {
     absl::StatusOr<std::unique_ptr<ResidentModel>> resident = device.Load(model);
-    if (resident.ok()) residents[place] = *std::move(resident);
-    return resident.status();
+    if (!resident.ok()) return resident.status();
+    residents[place] = *std::move(resident);
+    return absl::OkStatus();
   };
   const std::vector<absl::Status> statuses =
       OnEach(0, devices, [&](size_t i) { return HasFailed(i) ? absl::OkStatus() : load(*backends_.devices[i], i); });

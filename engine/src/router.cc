@@ -80,7 +80,7 @@ void OfferGpu(const CostTable& costs, const RouteRequest& request, Route route, 
 
 // What cutting gains is measured on idle GPUs; what the backlog adds to that is arithmetic.
 void OfferAllGpus(const CostTable& costs, const RouteRequest& request, Best& best) {
-  if (Gpus(request) < 2 || request.rows < 2 * kGroupRows) return;
+  if (Gpus(request) < 2 || request.rows < uint64_t{2} * kGroupRows) return;
   const double idle_ns = Predict(costs, Route::kAllGpus, request.gpus[0].device, request);
   const double shared_ns = ShareOverGpus(costs, request).end_ns;
   if (idle_ns < kNever || request.route != Route::kAuto) {
