@@ -15,10 +15,10 @@ namespace {
 bool MayRead(int reader, int owner) {
   if (reader == owner) return true;
   int yes = 0;
-  if (cudaDeviceCanAccessPeer(&yes, reader, owner) != cudaSuccess || yes == 0) return false;
-  const cudaError_t code = cudaDeviceEnablePeerAccess(owner, 0);
-  if (code != cudaSuccess) (void)cudaGetLastError();
-  return code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled;
+  cudaError_t code = cudaDeviceCanAccessPeer(&yes, reader, owner);
+  if (code == cudaSuccess && yes != 0) code = cudaDeviceEnablePeerAccess(owner, 0);
+  if (code != cudaSuccess) (void)cudaGetLastError();  // or the next launch would be blamed for it
+  return yes != 0 && (code == cudaSuccess || code == cudaErrorPeerAccessAlreadyEnabled);
 }
 
 }  // namespace
