@@ -5,9 +5,9 @@
 namespace widelane::cuda {
 namespace {
 
-// A kernel reads entries more than ten times as fast as the bus brings them (README.md), so each chunk's kernel is
-// about done when the next chunk is there even if that has only a sixteenth of its entries.
-constexpr uint32_t kFall = 16;
+// A kernel reads entries some ten times as fast as the bus brings them (README.md), so each chunk's kernel is done
+// before the next chunk is there even if that has only an eighth of its entries; with a sixteenth it is not.
+constexpr uint32_t kFall = 8;
 
 uint32_t WantedEntries(uint32_t left, const ChunkLimits& limits) {
   const uint32_t rest = std::max(limits.last_entries, left / kFall);
