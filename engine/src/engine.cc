@@ -42,7 +42,7 @@ absl::Status CheckOptions(const EngineOptions& options) {
 void ReturnSlab::operator()(Slab* slab) const { pool->Return(slab); }
 
 Engine::Impl::Impl(const EngineOptions& options, Backends backends)
-    : options_(options), backends_(std::move(backends)) {
+    : options_(options), spin_(SpinTime(options)), backends_(std::move(backends)) {
   for (const std::unique_ptr<Device>& device : backends_.devices) infos_.push_back(device->info());
 }
 
@@ -97,7 +97,7 @@ absl::Status Engine::Impl::MakeGpuQueues() {
   for (size_t i = 0; i < gpus; ++i) {
     makers.emplace_back([this, i, &made] {
       made[i] = GpuQueue::Create({.device = i + 1, .resident = i + 1}, *backends_.devices[i + 1], *backends_.devices[0],
-                                 options_.slabs, SpinTime(options_), {&OnGpuPieceDone, this});
+                                 options_.slabs, spin_, {&OnGpuPieceDone, this});
     });
   }
   for (std::thread& maker : makers) maker.join();
@@ -113,7 +113,7 @@ absl::Status Engine::Impl::MakeShardedQueue() {
   if (sharded_owner_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<GpuQueue>> queue =
       GpuQueue::Create({.device = 1, .resident = infos_.size()}, *backends_.sharded, *backends_.devices[0],
-                       tasks_.size(), SpinTime(options_), {&OnGpuPieceDone, this});
+                       tasks_.size(), spin_, {&OnGpuPieceDone, this});
   if (!queue.ok()) return queue.status();
   sharded_owner_ = *std::move(queue);
   sharded_queue_.store(sharded_owner_.get(), std::memory_order_release);

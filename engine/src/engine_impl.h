@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -92,6 +93,7 @@ class Engine::Impl {
   absl::Status RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* const> queues, bool mapped, uint32_t rows);
 
   const EngineOptions options_;
+  const std::chrono::microseconds spin_;  // kept, since asking for it reads files
   Backends backends_;
   std::vector<DeviceInfo> infos_;
   SlabPool pool_;

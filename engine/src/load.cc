@@ -9,7 +9,6 @@
 #include "batch_waiter.h"
 #include "engine_impl.h"
 #include "probe.h"
-#include "spin.h"
 #include "thread_pool.h"
 
 namespace widelane {
@@ -163,7 +162,7 @@ absl::Status Engine::Impl::RunOnCpu(Lane& lane, SlabHandle& slab, uint32_t rows)
 // Rows [0, rows), in equal parts where there are several GPUs. A GPU's error is told instead of mended.
 absl::Status Engine::Impl::RunOnGpus(SlabHandle& slab, absl::Span<GpuQueue* const> queues, bool mapped, uint32_t rows) {
   if (rows == 0) return absl::OkStatus();
-  SpinningWaiter waiter(SpinTime(options_) * 20);
+  SpinningWaiter waiter(20 * spin_);
   slab->status = absl::OkStatus();
   BatchTask& task = TakeTask(std::move(slab), waiter);
   const uint64_t groups = (uint64_t{rows} + kGroupRows - 1) / kGroupRows;
