@@ -72,11 +72,12 @@ void Server::Impl::LogStart() const {
   }
   if (!engine_->fallback_reason().empty()) spdlog::warn("scoring on the CPU: {}", engine_->fallback_reason());
   if (!engine_->left_out().empty()) spdlog::warn("GPUs left out: {}", engine_->left_out());
-  if (config_.engine.kernel != SumKernel::kExact) {
-    spdlog::warn("GPUs sum with cuSPARSE: scores have not the bits that other devices give");
+  if (config_.engine.kernel != SumKernel::kExact && engine_->uses_gpus()) {
+    spdlog::warn("GPUs sum with cuSPARSE: scores do not have the bits that other devices give");
   }
   if (config_.engine.route != Route::kAuto) {
-    spdlog::info("all batches go {}", kRouteNames[static_cast<size_t>(config_.engine.route)]);
+    spdlog::info("all batches go {}, or the nearest way there is",
+                 kRouteNames[static_cast<size_t>(config_.engine.route)]);
   }
   const LimitsConfig& limits = config_.limits;
   spdlog::info(

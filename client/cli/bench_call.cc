@@ -76,9 +76,11 @@ uint64_t PackedBytes(const BatchView& view) {
   const uint64_t length = view.lengths8 != nullptr ? 1 : view.lengths16 != nullptr ? 2 : sizeof(uint32_t);
   const uint64_t value = view.values32 != nullptr ? sizeof(float) : view.values16 != nullptr ? sizeof(uint16_t) : 0;
   const uint64_t index = view.indices16 != nullptr ? sizeof(uint16_t) : sizeof(uint32_t);
+  const uint64_t entries = view.entries * (index + value) + (view.row_max != nullptr ? view.rows * sizeof(float) : 0);
+  if (UniformLength(view) > 0) return entries;
   const uint64_t groups = (uint64_t{view.rows} + kGroupRows - 1) / kGroupRows;
-  const uint64_t row = length + (view.row_max != nullptr ? sizeof(float) : 0);
-  return view.rows * row + groups * sizeof(uint32_t) + view.entries * (index + value);
+  const bool by_length = view.lengths8 != nullptr || view.lengths16 != nullptr;
+  return entries + view.rows * length + (by_length ? groups * sizeof(uint32_t) : 0);
 }
 
 class SlabCaller : public BenchCaller {

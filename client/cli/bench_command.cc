@@ -215,7 +215,7 @@ void AddBenchCommand(CLI::App& app, Run& run) {
   CLI::App* command = bench->add_subcommand("engine", "Measures the engine alone, without a server, on made data");
   command->add_option("--rows", arguments->rows, "Rows of a call, one or several numbers")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(uint64_t{1}, uint64_t{EngineLimits::kMaxSlabSize}))
       ->default_str("1,10,100,1000,10000");
   CLI::Option* calls = command->add_option("--calls", arguments->calls, "Calls; default: for 0.3 s, at least 20")
                            ->check(CLI::Range(size_t{1}, size_t{10'000'000}));

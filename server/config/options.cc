@@ -99,7 +99,9 @@ Option Address(const char* name, const char* help, bool may_be_empty, Get get) {
 }
 
 Option Devices() {
-  Option option{"devices", "What scores: auto (GPUs, or the CPU without one), cpu, gpu, or a list of GPUs such as 0,2",
+  Option option{"devices",
+                "What scores: auto (the CPU and all GPUs, whichever is done first), cpu, gpu (all GPUs), or a list of "
+                "GPUs such as 0,2",
                 false, nullptr, nullptr};
   option.read = [](ServerConfig& config, const std::string& value) -> std::string {
     const auto selection = ParseDevices(value);

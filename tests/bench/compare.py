@@ -19,8 +19,11 @@ import subprocess
 import sys
 import time
 
-import made_rows
-import peers
+try:
+    import made_rows
+    import peers
+except ModuleNotFoundError as missing:
+    sys.exit(f"compare.py: needs Python's {missing.name} (on Debian python3-{missing.name})")
 from table import Table
 
 CROSSOVER_ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000]

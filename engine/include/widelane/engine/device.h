@@ -32,7 +32,7 @@ struct DeviceSelection {
   std::vector<int> gpus;
 };
 
-// "auto": GPUs where there are some, else the CPU, and says so. "cpu". "gpu": all GPUs, and an error without one.
+// "auto": the CPU, and all GPUs where there are some (without, it says so). "cpu". "gpu": all GPUs, and an error without one.
 // "0,2": these of the visible GPUs. Errors: INVALID_ARGUMENT naming what is wrong.
 absl::StatusOr<DeviceSelection> ParseDevices(const std::string& text);
 
