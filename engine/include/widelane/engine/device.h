@@ -32,8 +32,8 @@ struct DeviceSelection {
   std::vector<int> gpus;
 };
 
-// "auto": the CPU, and all GPUs where there are some (without, it says so). "cpu". "gpu": all GPUs, and an error without one.
-// "0,2": these of the visible GPUs. Errors: INVALID_ARGUMENT naming what is wrong.
+// "auto": the CPU, and all GPUs where there are some (without, it says so). "cpu". "gpu": all GPUs, and an error
+// without one. "0,2": these of the visible GPUs. Errors: INVALID_ARGUMENT naming what is wrong.
 absl::StatusOr<DeviceSelection> ParseDevices(const std::string& text);
 
 }  // namespace widelane
