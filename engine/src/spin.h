@@ -13,8 +13,8 @@
 
 namespace widelane {
 
-// options.spin_microseconds, or its default. Reads files of the system: to be asked once. On few cores a thread that looks takes the time of one that works, and
-// under a quota the process is stopped for it.
+// options.spin_microseconds, or its default. Reads files of the system: to be asked once. On few cores a thread that
+// looks takes the time of one that works, and under a quota the process is stopped for it.
 inline std::chrono::microseconds SpinTime(const EngineOptions& options) {
   constexpr size_t kDefaultMicroseconds = 50;
   constexpr size_t kLeastCores = 4;
