@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -60,14 +60,15 @@ void ExpectProperMessage(const absl::Status& status) {
 
 void ExpectRefused(const std::string& bytes, const std::string& words) {
   SCOPED_TRACE(words);
-  const auto start = std::chrono::steady_clock::now();
+  // Of this process alone: a busy machine is not the reader's fault.
+  const std::clock_t start = std::clock();
   const auto model = Read(bytes);
-  const auto taken = std::chrono::steady_clock::now() - start;
+  const std::clock_t taken = std::clock() - start;
   ASSERT_FALSE(model.ok());
   EXPECT_TRUE(absl::IsInvalidArgument(model.status()) || absl::IsDataLoss(model.status())) << model.status();
   EXPECT_TRUE(absl::StartsWith(model.status().message(), "the file: ")) << model.status();
   EXPECT_TRUE(absl::StrContains(model.status().message(), words)) << model.status();
-  EXPECT_LT(taken, std::chrono::milliseconds(100));
+  EXPECT_LT(taken, CLOCKS_PER_SEC / 10);
   ExpectProperMessage(model.status());
 }
 
