@@ -110,9 +110,13 @@ build() {
   say "installing what is missing"
   step "installing packages" "$root/deploy/install-deps.sh" demo
   say "building into build/release"
-  local options=()
-  # A new build leaves the tests out; one that is there keeps its settings.
-  [ -e "$root/build/release/CMakeCache.txt" ] || options=(-DWIDELANE_TESTS=OFF)
+  local options=() architecture
+  # A new build leaves the tests out, and has kernels for the GPU that is here only, since all take a quarter of an hour to
+  # compile; one that is there keeps its settings.
+  if [ ! -e "$root/build/release/CMakeCache.txt" ]; then
+    architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc '0-9' || true)
+    options=(-DWIDELANE_TESTS=OFF "-DWIDELANE_CUDA_ARCHITECTURES=${architecture:-90}-real")
+  fi
   (cd "$root" && cmake --preset release "${options[@]}" >"$work/cmake.log" 2>&1) || {
     cat "$work/cmake.log" >&2
     fail "configuring the build failed"
