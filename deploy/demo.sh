@@ -117,6 +117,9 @@ build() {
     architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc '0-9' || true)
     options=(-DWIDELANE_TESTS=OFF "-DWIDELANE_CUDA_ARCHITECTURES=${architecture:-90}-real")
   fi
+  if command -v ccache >/dev/null; then
+    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  fi
   (cd "$root" && cmake --preset release "${options[@]}" >"$work/cmake.log" 2>&1) || {
     cat "$work/cmake.log" >&2
     fail "configuring the build failed"

@@ -18,7 +18,7 @@ build=(
 demo=(liblinear-tools)
 test=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  shellcheck curl git python3 python3-grpcio python3-protobuf
+  ccache shellcheck curl git python3 python3-grpcio python3-protobuf
 )
 
 os_release=/etc/os-release

@@ -35,7 +35,7 @@ absl::Status Server::Impl::FindAllModels() {
 }
 
 absl::Status Server::Impl::OpenPorts() {
-  context_ = std::make_unique<FrontContext>(config_, metrics_, *registry_);
+  context_ = std::make_unique<FrontContext>(config_, metrics_, *registry_, clock_);
   auto front = FrontEnd::Start(*context_);
   if (!front.ok()) return front.status();
   front_ = *std::move(front);
@@ -58,7 +58,8 @@ absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   metrics_.SetDevices(engine_->devices(), !engine_->fallback_reason().empty());
-  batcher_ = std::make_unique<Batcher>(*engine_, metrics_);
+  batcher_ = std::make_unique<Batcher>(*engine_, metrics_, config_.batching, clock_);
+  context_->engine.store(engine_.get(), std::memory_order_release);
   context_->batcher.store(batcher_.get(), std::memory_order_release);
   return absl::OkStatus();
 }
@@ -127,7 +128,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config) {
-  auto impl = std::make_unique<Impl>(config);
+  auto impl = std::make_unique<Impl>(config, Clock::Steady());
   if (absl::Status status = impl->Start([&config] { return Engine::Create(config.engine); }); !status.ok())
     return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));

@@ -13,6 +13,7 @@
 
 namespace widelane {
 
+class Clock;   // batching/clock.h
 class Device;  // engine/src/backend.h
 
 class Server {
@@ -21,9 +22,11 @@ class Server {
   // and the engine stands. Errors: UNAVAILABLE naming the address that cannot be had (nothing was loaded then),
   // FAILED_PRECONDITION when GPUs are demanded and there are none.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config);
-  // The same over devices made elsewhere (tests); `config.engine.devices` is not looked at.
+  // The same over devices made elsewhere (tests); `config.engine.devices` is not looked at. The clock, which outlives
+  // the server, is what its schedulers go by; null: the machine's.
   static absl::StatusOr<std::unique_ptr<Server>> StartWithDevices(const ServerConfig& config,
-                                                                  std::vector<std::unique_ptr<Device>> devices);
+                                                                  std::vector<std::unique_ptr<Device>> devices,
+                                                                  Clock* clock = nullptr);
   ~Server();  // Shutdown, if that has not happened
 
   // "host:port" with the port that was bound, for callers that asked for port 0.

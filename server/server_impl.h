@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "server/batching/clock.h"
 #include "server/front/front_end.h"
 #include "server/models/loader.h"
 #include "server/observe/http_endpoint.h"
@@ -23,7 +24,8 @@ class Server::Impl {
  public:
   using MakeEngine = std::function<absl::StatusOr<std::unique_ptr<Engine>>()>;
 
-  explicit Impl(const ServerConfig& config) : config_(config) {}
+  // The clock outlives the server.
+  Impl(const ServerConfig& config, Clock& clock) : config_(config), clock_(clock) {}
   ~Impl() { Shutdown(); }
 
   // Ports, then the engine, then models.
@@ -43,6 +45,7 @@ class Server::Impl {
   void WaitForDrainDelay();
 
   const ServerConfig config_;
+  Clock& clock_;
   Metrics metrics_;
   ServerState state_;
   // In the order in which they start; each uses those above it.

@@ -8,8 +8,9 @@
 namespace widelane {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::StartWithDevices(const ServerConfig& config,
-                                                                 std::vector<std::unique_ptr<Device>> devices) {
-  auto impl = std::make_unique<Impl>(config);
+                                                                 std::vector<std::unique_ptr<Device>> devices,
+                                                                 Clock* clock) {
+  auto impl = std::make_unique<Impl>(config, clock == nullptr ? Clock::Steady() : *clock);
   const auto make_engine = [&] {
     Backends backends;
     backends.devices = std::move(devices);

@@ -9,14 +9,15 @@ usage() {
 usage: tests/gpu_check.sh [--bundle DIR] [--out DIR] [--only STEP,STEP] [--seconds N] [--fast]
 
   --bundle DIR   the bundle (default: bundle beside tests/)
-  --out DIR      where results go (default: a new temporary directory): summary.txt, compare.json, crossover.svg, logs.tar.gz
-  --only LIST    these steps only: gpus numeric demo load kernels cpu compare memcheck racecheck
+  --out DIR      where results go (default: a new temporary directory): summary.txt, front_end.json,
+                 compare.json, crossover.svg, logs.tar.gz
+  --only LIST    these steps only: gpus numeric demo load front_end kernels cpu compare memcheck racecheck
   --seconds N    what all steps together may take (default 480); later ones get what is left
   --fast         without compute-sanitizer
 USAGE
 }
 
-readonly steps=(gpus numeric demo load kernels cpu compare memcheck racecheck)
+readonly steps=(gpus numeric demo load front_end kernels cpu compare memcheck racecheck)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
@@ -112,6 +113,12 @@ summary_of() {
   grep -hE '^\[  PASSED  \]|^demo ok|^load ok|ERROR SUMMARY|RACECHECK SUMMARY|^GPU [0-9]' "$1" | tail -n 2 | tr '\n' ' '
 }
 
+# Measures the front end beside a bare gRPC server, and shows both.
+front_end() {
+  step front_end 300 "$root/tests/bench/front_end.sh" "$bin" --json "$out/front_end.json"
+  if wanted front_end; then grep -E '^\|' "$out/logs/front_end.log" | tee -a "$summary"; fi
+}
+
 # Measures beside the peers, draws the crossover, shows both.
 compare() {
   local limit
@@ -139,6 +146,7 @@ if [ -d "$bundle/demo" ]; then
 else
   left_out "the bundle has no demo/" demo load
 fi
+if [ -x "$bin/echo_server" ]; then front_end; else left_out "the bundle has no echo_server" front_end; fi
 if [ -x "$bin/kernel_bench" ]; then step kernels 120 "$bin/kernel_bench"; else left_out "the bundle has no kernel_bench" kernels; fi
 if [ -x "$bin/cpu_bench" ]; then step cpu 120 "$bin/cpu_bench"; else left_out "the bundle has no cpu_bench" cpu; fi
 if python3 -c 'import numpy' 2>/dev/null; then compare; else left_out "there is no Python with numpy" compare; fi

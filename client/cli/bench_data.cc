@@ -78,7 +78,7 @@ float ValueOf(Values kind, uint64_t bits) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Model>> MakeModel(const BenchProfile& profile, uint64_t seed) {
+absl::StatusOr<std::shared_ptr<const Model>> MakeModel(const BenchProfile& profile, uint64_t seed, Link link) {
   absl::StatusOr<AlignedBuffer> weights =
       ModelParts::AllocateWeights(profile.features, profile.outputs, profile.weights);
   if (!weights.ok()) return weights.status();
@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<const Model>> MakeModel(const BenchProfile& profi
   parts.weights = *std::move(weights);
   parts.bias.assign(profile.outputs, -0.5);
   if (profile.weights == WeightType::kInt8) parts.scale.assign(profile.outputs, 0x1p-10F);
-  parts.link = Link::kSigmoid;
+  parts.link = link;
   parts.source = "widelane bench";
   return Model::Create(std::move(parts));
 }

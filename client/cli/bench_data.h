@@ -14,9 +14,10 @@
 
 namespace widelane::cli {
 
-// Weights between 2^-5 and 2^-3 in magnitude, of either sign; a sigmoid.
+// Weights between 2^-5 and 2^-3 in magnitude, of either sign.
 // Errors: INVALID_ARGUMENT and RESOURCE_EXHAUSTED for sizes that cannot be had.
-absl::StatusOr<std::shared_ptr<const Model>> MakeModel(const BenchProfile& profile, uint64_t seed);
+absl::StatusOr<std::shared_ptr<const Model>> MakeModel(const BenchProfile& profile, uint64_t seed,
+                                                       Link link = Link::kSigmoid);
 
 // CSR arrays as a caller holds them.
 struct MadeRows {

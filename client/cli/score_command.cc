@@ -4,6 +4,7 @@
 #include <fstream>
 #include <future>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -23,6 +24,9 @@ using client::ScoreReply;
 // A call ends here whatever its rows, so that rows of any length stay within usual message limits.
 constexpr size_t kEntriesPerCall = 1 << 20;
 
+const std::map<std::string, client::Priority> kPriorities = {
+    {"high", client::Priority::kHigh}, {"normal", client::Priority::kNormal}, {"low", client::Priority::kLow}};
+
 struct Options {
   ServerOptions server;
   std::string model;
@@ -31,6 +35,7 @@ struct Options {
   std::string outputs = "scores";
   size_t rows_per_call = 8192;
   size_t calls = 4;
+  client::Priority priority = client::Priority::kDefault;
   std::string output_file;
   bool stage_times = false;
   bool quiet = false;
@@ -81,6 +86,7 @@ class Scorer {
     request.outputs = format_.outputs;
     request.top_k = format_.top_k;
     request.stage_times = options_.stage_times;
+    request.priority = options_.priority;
     auto promise = std::make_shared<std::promise<absl::StatusOr<ScoreReply>>>();
     calls_.push_back({rows_.rows(), promise->get_future()});
     client_.ScoreAsync(request, [promise](absl::StatusOr<ScoreReply> reply) { promise->set_value(std::move(reply)); });
@@ -204,6 +210,11 @@ void AddScoreCommand(CLI::App& app, Run& run) {
   command->add_option("--calls", options->calls, "Calls in flight at once")
       ->check(CLI::Range(size_t{1}, size_t{256}))
       ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--priority", [options](const std::string& name) { options->priority = kPriorities.at(name); },
+          "high, normal or low: what goes first of all that waits in the server; else normal")
+      ->check(CLI::IsMember(kPriorities));
   command->add_option("-o,--output-file", options->output_file, "File to write instead of stdout");
   command->add_flag("--stage-times", options->stage_times, "Show on stderr where the server's time went");
   command->add_flag("-q,--quiet", options->quiet, "No progress and no summary on stderr");

@@ -150,6 +150,25 @@ WIDELANE_INLINE bool CopyValuesOf(ElementType type, const std::byte* data, uint6
   }
 }
 
+// Bits of numbers without a sign have the order of the numbers.
+template <typename Bits, typename Value>
+WIDELANE_INLINE Bits LargestBits(const Value* values, uint64_t count) {
+  constexpr auto kMagnitude = static_cast<Bits>(std::numeric_limits<Bits>::max() >> 1);
+  Bits largest = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    Bits bits;
+    __builtin_memcpy(&bits, values + i, sizeof(bits));
+    bits &= kMagnitude;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+template <typename Bits, typename Value>
+Bits LargestBitsPlain(const Value* values, uint64_t count) {
+  return LargestBits<Bits>(values, count);
+}
+
 template <typename Out>
 uint64_t CopyIndicesPlain(ElementType type, const std::byte* data, uint64_t count, uint64_t features, Out* out) {
   return CopyIndicesOf(type, data, count, features, out);
@@ -172,6 +191,11 @@ WIDELANE_AVX2 bool CopyValuesAvx2(ElementType type, const std::byte* data, uint6
   return CopyValuesOf(type, data, count, out);
 }
 
+template <typename Bits, typename Value>
+WIDELANE_AVX2 Bits LargestBitsAvx2(const Value* values, uint64_t count) {
+  return LargestBits<Bits>(values, count);
+}
+
 bool HasAvx2() {
   static const bool has = __builtin_cpu_supports("avx2") != 0;
   return has;
@@ -179,23 +203,73 @@ bool HasAvx2() {
 #endif
 
 template <typename Out>
-bool CopyValuesTo(const TypedArray& in, uint64_t begin, uint64_t count, Out* out) {
-  const std::byte* data = in.data + begin * ElementSize(in.type);
+uint64_t CopyIndexRun(ElementType type, const std::byte* data, uint64_t count, uint64_t features, Out* out) {
 #if defined(WIDELANE_X86)
-  if (HasAvx2()) return CopyValuesAvx2(in.type, data, count, out);
+  if (HasAvx2()) return CopyIndicesAvx2(type, data, count, features, out);
 #endif
-  return CopyValuesPlain(in.type, data, count, out);
+  return CopyIndicesPlain(type, data, count, features, out);
+}
+
+template <typename Out>
+bool CopyValueRun(ElementType type, const std::byte* data, uint64_t count, Out* out) {
+#if defined(WIDELANE_X86)
+  if (HasAvx2()) return CopyValuesAvx2(type, data, count, out);
+#endif
+  return CopyValuesPlain(type, data, count, out);
+}
+
+template <typename Out>
+bool CopyValuesTo(const TypedArray& in, uint64_t begin, uint64_t count, Out* out) {
+  return ForEachRun(in, begin, count, [&](const std::byte* data, uint64_t n) {
+    const bool all_fit = CopyValueRun(in.type, data, n, out);
+    out += n;
+    return all_fit;
+  });
+}
+
+template <typename Bits, typename Value>
+Bits LargestBitsOf(const Value* values, uint64_t count) {
+#if defined(WIDELANE_X86)
+  if (HasAvx2()) return LargestBitsAvx2<Bits>(values, count);
+#endif
+  return LargestBitsPlain<Bits>(values, count);
+}
+
+// How many of the first values are 1.
+template <typename In>
+uint64_t LeadingOnes(const TypedArray& values, uint64_t begin, uint64_t count) {
+  uint64_t ones = 0;
+  ForEachRun(values, begin, count, [&](const std::byte* data, uint64_t n) {
+    uint64_t i = 0;
+    while (i < n && ToDouble(LoadAt<In>(data, i)) == 1.0) ++i;
+    ones += i;
+    return i == n;
+  });
+  return ones;
+}
+
+uint64_t LeadingOnes(const TypedArray& values, uint64_t begin, uint64_t count) {
+  switch (values.type) {
+    case ElementType::kF16:
+      return LeadingOnes<Half>(values, begin, count);
+    case ElementType::kF32:
+      return LeadingOnes<float>(values, begin, count);
+    default:
+      return LeadingOnes<double>(values, begin, count);
+  }
 }
 
 }  // namespace
 
 template <typename Out>
 uint64_t CopyIndices(const TypedArray& in, uint64_t begin, uint64_t count, uint64_t features, Out* out) {
-  const std::byte* data = in.data + begin * ElementSize(in.type);
-#if defined(WIDELANE_X86)
-  if (HasAvx2()) return CopyIndicesAvx2(in.type, data, count, features, out);
-#endif
-  return CopyIndicesPlain(in.type, data, count, features, out);
+  uint64_t unknown = 0;
+  ForEachRun(in, begin, count, [&](const std::byte* data, uint64_t n) {
+    unknown += CopyIndexRun(in.type, data, n, features, out);
+    out += n;
+    return true;
+  });
+  return unknown;
 }
 template uint64_t CopyIndices(const TypedArray&, uint64_t, uint64_t, uint64_t, uint16_t*);
 template uint64_t CopyIndices(const TypedArray&, uint64_t, uint64_t, uint64_t, uint32_t*);
@@ -206,6 +280,28 @@ bool CopyValues(const TypedArray& in, uint64_t begin, uint64_t count, float* out
 
 bool CopyValues(const TypedArray& in, uint64_t begin, uint64_t count, uint16_t* out) {
   return CopyValuesTo(in, begin, count, out);
+}
+
+float LargestOf(const float* values, uint64_t count) {
+  return numeric::FloatFromBits(LargestBitsOf<uint32_t>(values, count));
+}
+
+float LargestOf(const uint16_t* values, uint64_t count) {
+  return numeric::FromFloat16(LargestBitsOf<uint16_t>(values, count));
+}
+
+Values NarrowestOf(const TypedArray& values, uint64_t begin, uint64_t count) {
+  uint64_t i = LeadingOnes(values, begin, count);
+  if (i == count) return Values::kOnes;
+  if (values.type == ElementType::kF16) return Values::kFloat16;
+  // In blocks, so that the first value that does not fit ends it and the loops stay simple.
+  uint16_t halves[256];
+  while (i < count) {
+    const uint64_t n = std::min<uint64_t>(count - i, std::size(halves));
+    if (!CopyValues(values, begin + i, n, halves)) return Values::kFloat32;
+    i += n;
+  }
+  return Values::kFloat16;
 }
 
 }  // namespace widelane

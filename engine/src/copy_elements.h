@@ -1,4 +1,4 @@
-// The two inner loops of packing: many elements at once, checked and narrowed on the way.
+// The inner loops of packing: many elements at once, checked and narrowed on the way.
 
 #ifndef WIDELANE_ENGINE_SRC_COPY_ELEMENTS_H_
 #define WIDELANE_ENGINE_SRC_COPY_ELEMENTS_H_
@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "widelane/engine/csr.h"
+#include "widelane/engine/route.h"
 
 namespace widelane {
 
@@ -18,6 +19,13 @@ uint64_t CopyIndices(const TypedArray& in, uint64_t begin, uint64_t count, uint6
 bool CopyValues(const TypedArray& in, uint64_t begin, uint64_t count, float* out);
 // The same as half precision, which holds each of them exactly or is refused with false.
 bool CopyValues(const TypedArray& in, uint64_t begin, uint64_t count, uint16_t* out);
+
+// The largest |value| of finite ones, 0 of none; the second of half precision.
+float LargestOf(const float* values, uint64_t count);
+float LargestOf(const uint16_t* values, uint64_t count);
+
+// The narrowest kind that holds values [begin, begin + count). Reads each at most twice.
+Values NarrowestOf(const TypedArray& values, uint64_t begin, uint64_t count);
 
 }  // namespace widelane
 

@@ -1,6 +1,7 @@
 #include "widelane/engine/csr.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "elements.h"
@@ -39,12 +40,13 @@ absl::StatusOr<uint64_t> CheckIndptr(const TypedArray& indptr, uint64_t entries,
   if (indptr.count == 0) return FieldError("indptr", "is empty; it holds one offset more than there are rows");
   const uint64_t rows = indptr.count - 1;
   if (absl::Status status = CheckRowCount(rows, limits); !status.ok()) return status;
-  if (const uint64_t first = IntegerAt(indptr, 0); first != 0) {
+  IntegerReader offsets(indptr);
+  if (const uint64_t first = offsets[0]; first != 0) {
     return FieldError("indptr[0]", absl::StrCat("is ", AsSent(first), ", the first offset must be 0"));
   }
   uint64_t previous = 0;
   for (uint64_t row = 0; row < rows; ++row) {
-    const uint64_t next = IntegerAt(indptr, row + 1);
+    const uint64_t next = offsets[row + 1];
     if (next > entries) {
       return FieldError(
           absl::StrCat("indptr[", row + 1, "]"),
@@ -69,9 +71,10 @@ absl::StatusOr<uint64_t> CheckRowLengths(const TypedArray& lengths, uint64_t ent
     return TypeError("row_lengths", lengths.type, "u16 or u32");
   }
   if (absl::Status status = CheckRowCount(lengths.count, limits); !status.ok()) return status;
+  IntegerReader reader(lengths);
   uint64_t sum = 0;
   for (uint64_t row = 0; row < lengths.count; ++row) {
-    const uint64_t length = IntegerAt(lengths, row);
+    const uint64_t length = reader[row];
     if (absl::Status status = CheckRowLength("row_lengths", row, length, limits); !status.ok()) return status;
     sum += length;  // at most 2^24 a row, so no overflow below 2^40 rows
     if (sum > entries) {
@@ -146,14 +149,82 @@ absl::StatusOr<CsrShape> CheckShape(const CsrView& csr, const CsrLimits& limits)
   return CsrShape{*rows, entries};
 }
 
+namespace {
+
+// Of the contexts, told as theirs.
+absl::Status OfContexts(const absl::Status& status) {
+  const std::optional<std::string> field = ErrorField(status);
+  if (!field.has_value()) return {status.code(), absl::StrCat("contexts.", status.message())};
+  return FieldError(absl::StrCat("contexts.", *field), status.message().substr(field->size() + 2));
+}
+
+absl::Status CheckContextOf(const std::optional<TypedArray>& of, uint64_t contexts, uint64_t rows) {
+  if (!of.has_value()) {
+    if (contexts == 1) return absl::OkStatus();
+    return FieldError("context_of",
+                      absl::StrCat("is missing; it may be when there is one context, and there are ", contexts));
+  }
+  if (of->type != ElementType::kU16 && of->type != ElementType::kU32) {
+    return TypeError("context_of", of->type, "u16 or u32");
+  }
+  if (of->count != rows) {
+    return FieldError("context_of", absl::StrCat("there are ", of->count, " of them and ", rows, " rows"));
+  }
+  IntegerReader context_of(*of);
+  for (uint64_t row = 0; row < rows; ++row) {
+    if (const uint64_t context = context_of[row]; context >= contexts) {
+      return FieldError(absl::StrCat("context_of[", row, "]"),
+                        absl::StrCat("is ", context, ", there are ", contexts, " contexts"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+uint64_t LengthOf(const CsrView& csr, uint64_t row) {
+  if (!csr.indptr.has_value()) return IntegerAt(*csr.row_lengths, row);
+  return IntegerAt(*csr.indptr, row + 1) - IntegerAt(*csr.indptr, row);
+}
+
+// Each row and its context, all of which are there.
+absl::Status CheckLengthsTogether(const RowContexts& contexts, const CsrView& csr, uint64_t rows, uint64_t limit) {
+  if (csr.indices.count + contexts.features.indices.count <= limit) return absl::OkStatus();
+  RowCursor cursor(csr);
+  for (uint64_t row = 0; row < rows; ++row, cursor.Next()) {
+    const uint64_t context = contexts.of.has_value() ? IntegerAt(*contexts.of, row) : 0;
+    const uint64_t shared = LengthOf(contexts.features, context);
+    if (cursor.length() + shared <= limit) continue;
+    return FieldError(contexts.of.has_value() ? absl::StrCat("context_of[", row, "]") : "contexts",
+                      absl::StrCat("row ", row, " has ", cursor.length(), " entries and its context ", shared,
+                                   ", the limit on entries of a row is ", limit));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CsrShape> CheckContexts(const RowContexts& contexts, const CsrView& rows, const CsrLimits& limits) {
+  absl::StatusOr<CsrShape> shape = CheckShape(contexts.features, limits);
+  if (!shape.ok()) return OfContexts(shape.status());
+  const uint64_t row_count = RowCount(rows);
+  if (absl::Status status = CheckContextOf(contexts.of, shape->rows, row_count); !status.ok()) return status;
+  const uint64_t limit = std::min(limits.max_row_entries, kMaxRowEntries);
+  if (absl::Status status = CheckLengthsTogether(contexts, rows, row_count, limit); !status.ok()) return status;
+  return shape;
+}
+
+RowCursor::RowCursor(const CsrView& csr, uint64_t row, uint64_t begin)
+    : csr_(&csr), row_(row), begin_(begin), run_(RunAt(numbers(), number())) {}
+
 uint64_t RowCursor::length() const {
-  if (csr_.indptr.has_value()) return IntegerAt(*csr_.indptr, row_ + 1) - begin_;
-  return IntegerAt(*csr_.row_lengths, row_);
+  const uint64_t at = number();
+  const uint64_t is = run_.Has(at) ? IntegerAt(numbers().type, run_.data, at - run_.first) : IntegerAt(numbers(), at);
+  return csr_->indptr.has_value() ? is - begin_ : is;
 }
 
 void RowCursor::Next() {
   begin_ += length();
   ++row_;
+  if (!run_.Has(number()) && !numbers().pieces.empty()) run_ = RunAt(numbers(), number());
 }
 
 }  // namespace widelane

@@ -6,8 +6,7 @@
 
 namespace widelane {
 
-CsrCutter::CsrCutter(const CsrView& csr)
-    : csr_(csr), rows_(csr.indptr.has_value() ? csr.indptr->count - 1 : csr.row_lengths->count) {}
+CsrCutter::CsrCutter(const CsrView& csr) : csr_(csr), rows_(RowCount(csr)) {}
 
 CsrCutter::Part CsrCutter::PartFrom(uint64_t row, uint64_t begin, uint64_t rows, uint64_t entries) const {
   Part part{row, 0, begin, 0};

@@ -28,6 +28,7 @@ absl::Status CheckOptions(const EngineOptions& options) {
        {within("slab rows", options.slab.rows, 1, Limits::kMaxSlabSize),
         within("slab entries", options.slab.entries, 1, Limits::kMaxSlabSize),
         within("slab results", options.slab.results, 1, Limits::kMaxSlabSize),
+        within("slab context sums", options.slab.context_sums, 0, Limits::kMaxSlabSize),
         within("slabs", options.slabs, 1, Limits::kMaxSlabs), within("lanes", options.lanes, 1, Limits::kMaxLanes),
         within("cpu threads", options.cpu_threads, 0, Limits::kMaxCpuThreads),
         within("lane bytes", options.lane_bytes, Limits::kMinLaneBytes, UINT64_MAX),
@@ -129,13 +130,65 @@ uint64_t Engine::Impl::device_failures() const {
   return failures;
 }
 
-bool Engine::Impl::HasIdleDevice(const LoadedModel& model) const {
-  const bool cpu_only = options_.route == Route::kInline || options_.route == Route::kPool;
-  if (const UsableGpus gpus = GpusFor(model); gpus.count > 0 && !cpu_only) {
-    return std::any_of(gpus.queues.begin(), gpus.queues.begin() + gpus.count,
-                       [](const GpuQueue* queue) { return queue->load() < queue->lanes(); });
+// Small batches whose caller is sure to be first need no look at the devices.
+bool Engine::Impl::StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                                Where where) const {
+  if (rows == 0) return true;
+  const CostTable& costs = model.cost_table();
+  RouteRequest request = BatchRequest(model, kind, rows, entries, where, Route::kAuto);
+  if (CallerIsFirst(costs, request) && HasThreadToSpare()) return true;
+  const UsableGpus gpus = GpusFor(model);
+  request.gpus = absl::MakeConstSpan(gpus.loads.data(), gpus.count);
+  return StartsAtOnce(ChooseRoute(costs, request), request, costs, gpus);
+}
+
+bool Engine::Impl::StartsAtOnce(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
+                                const UsableGpus& gpus) const {
+  const auto has_free_lane = [](const GpuQueue* queue) { return queue->load() < queue->lanes(); };
+  switch (choice.route) {
+    case Route::kMapped:
+    case Route::kCopied:
+      return std::any_of(gpus.queues.begin(), gpus.queues.begin() + gpus.count, [&](const GpuQueue* queue) {
+        return queue->place().device == choice.device && has_free_lane(queue);
+      });
+    case Route::kAllGpus: {
+      const Shares shares = ShareOverGpus(costs, request);
+      for (size_t i = 0; i < gpus.count; ++i) {
+        if (shares.gpu[i] > 0 && !has_free_lane(gpus.queues[i])) return false;
+      }
+      return true;
+    }
+    case Route::kInline:
+      return HasThreadToSpare();
+    default:
+      return cpu_queue_->load() + running_here_.load(std::memory_order_acquire) < CpuThreads();
   }
-  return cpu_queue_->load() + running_here_.load(std::memory_order_acquire) < CpuThreads();
+}
+
+std::unique_ptr<Slab> Engine::Impl::MakeSlab(const SlabOptions& options) const {
+  absl::StatusOr<std::unique_ptr<Slab>> slab = Slab::Create(options, *solo_memory_);
+  return slab.ok() ? *std::move(slab) : nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<Lane>> Engine::Impl::MakeSoloLane() { return MakeInlineLane(*backends_.devices[0]); }
+
+bool Engine::Impl::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const {
+  if (!HasThreadToSpare()) return false;
+  const RouteRequest request = BatchRequest(model, kind, rows, entries, Where::kAnywhere, Route::kAuto);
+  return request.route == Route::kInline || CallerIsFirst(model.cost_table(), request);
+}
+
+bool Engine::Impl::ScoreSolo(Lane& lane, Slab& slab) {
+  if (!IsFirstHere(*slab.model(), slab.kind(), slab.rows(), slab.entries())) return false;
+  if (running_here_.fetch_add(1, std::memory_order_acq_rel) >= CpuThreads()) {
+    running_here_.fetch_sub(1, std::memory_order_acq_rel);
+    return false;
+  }
+  slab.stages = {};
+  slab.route = Route::kInline;
+  ScoreOn(lane, slab);
+  running_here_.fetch_sub(1, std::memory_order_acq_rel);
+  return true;
 }
 
 // Threads that may score on the CPU at once.
@@ -172,6 +225,16 @@ RouteRequest Engine::Impl::Request(const BatchKind& kind, uint64_t rows, uint64_
           .gpus = {}};
 }
 
+RouteRequest Engine::Impl::BatchRequest(const LoadedModel& model, const BatchKind& kind, uint64_t rows,
+                                        uint64_t entries, Where where, Route route) const {
+  RouteRequest request = Request(kind, rows, entries, where, route);
+  const CostCurve* const alone = model.cost_table().Find(Route::kInline, 0, kind);
+  if (alone != nullptr && request.route != Route::kInline && alone->Predict(rows, entries) > kLongestOnCallerNs) {
+    request.may_use_caller = false;
+  }
+  return request;
+}
+
 RouteChoice Engine::Impl::Choose(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                                  Where where, Route route) const {
   const UsableGpus gpus = GpusFor(model);
@@ -191,12 +254,7 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
     return QueueOnCpu(std::move(slab), listener, 0);
   }
   const LoadedModel& model = *slab->model();
-  RouteRequest request = Request(slab->kind(), slab->rows(), slab->entries(), where, route);
-  const CostCurve* const alone = model.cost_table().Find(Route::kInline, 0, request.kind);
-  if (alone != nullptr && request.route != Route::kInline &&
-      alone->Predict(request.rows, request.entries) > kLongestOnCallerNs) {
-    request.may_use_caller = false;
-  }
+  RouteRequest request = BatchRequest(model, slab->kind(), slab->rows(), slab->entries(), where, route);
   if (CallerIsFirst(model.cost_table(), request) && ScoreHere(inline_lanes_, slab, listener, 0)) return;
 
   const UsableGpus gpus = GpusFor(model);
@@ -229,10 +287,10 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
   QueueOnCpu(std::move(slab), listener, choice.predicted_ns);
 }
 
-// Null when all lanes are taken: as many threads as there are cores are at it.
+// Null when as many threads as there are cores are at it, those with lanes of their own among them.
 Lane* Engine::Impl::TakeLane(FreeLanes& lanes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (lanes.empty()) return nullptr;
+  if (lanes.empty() || !HasThreadToSpare()) return nullptr;
   Lane* lane = lanes.back();
   lanes.pop_back();
   running_here_.fetch_add(1, std::memory_order_acq_rel);
@@ -245,17 +303,21 @@ void Engine::Impl::ReturnLane(FreeLanes& lanes, Lane* lane) {
   lanes.push_back(lane);
 }
 
+void Engine::Impl::ScoreOn(Lane& lane, Slab& slab) {
+  const LaneWork work{.model = &slab.model()->model(),
+                      .resident = slab.model()->resident(0),
+                      .batch = &slab.view(),
+                      .first_row = 0,
+                      .rows = slab.rows()};
+  slab.status = lane.Score(work, slab.stages);
+  slab.device = 0;
+}
+
 bool Engine::Impl::ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns) {
   Lane* const lane = TakeLane(lanes);
   if (lane == nullptr) return false;
   AddPoolBacklog(predicted_ns);
-  const LaneWork work{.model = &slab->model()->model(),
-                      .resident = slab->model()->resident(0),
-                      .batch = &slab->view(),
-                      .first_row = 0,
-                      .rows = slab->rows()};
-  slab->status = lane->Score(work, slab->stages);
-  slab->device = 0;
+  ScoreOn(*lane, *slab);
   AddPoolBacklog(-predicted_ns);
   ReturnLane(lanes, lane);
   listener.OnBatchDone(std::move(slab));
@@ -384,15 +446,33 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
 }
 
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
-bool Engine::HasIdleDevice(const LoadedModel& model) const { return impl_->HasIdleDevice(model); }
+
+bool Engine::StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                          Where where) const {
+  return impl_->StartsAtOnce(model, kind, rows, entries, where);
+}
+
+std::unique_ptr<Slab> Engine::MakeSlab(const SlabOptions& options) {
+  std::unique_ptr<Slab> slab = impl_->MakeSlab(options);
+  absl::StatusOr<std::unique_ptr<Lane>> lane = impl_->MakeSoloLane();
+  if (slab == nullptr || !lane.ok()) return nullptr;
+  slab->solo_lane_ = *std::move(lane);
+  return slab;
+}
+
+bool Engine::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const {
+  return impl_->IsFirstHere(model, kind, rows, entries);
+}
+
+bool Engine::ScoreHere(Slab& slab) { return impl_->ScoreSolo(*slab.solo_lane_, slab); }
 
 void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
   impl_->Submit(std::move(slab), listener, where, route);
 }
 
 absl::StatusOr<CsrReport> Engine::ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
-                                           const CsrResults& results, Route route) {
-  return impl_->ScoreCsr(model, csr, results, route);
+                                           const CsrResults& results, Route route, const RowContexts* contexts) {
+  return impl_->ScoreCsr(model, csr, results, route, contexts);
 }
 
 }  // namespace widelane

@@ -36,14 +36,19 @@ class Engine::Impl {
   const std::string& fallback_reason() const { return backends_.fallback_reason; }
   const std::string& left_out() const { return backends_.left_out; }
   uint64_t device_failures() const;
-  bool HasIdleDevice(const LoadedModel& model) const;
+  bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                    Where where) const;
+  std::unique_ptr<Slab> MakeSlab(const SlabOptions& options) const;
+  absl::StatusOr<std::unique_ptr<Lane>> MakeSoloLane();
+  bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const;
+  bool ScoreSolo(Lane& lane, Slab& slab);
   SlabPool& pool() { return pool_; }
   ThreadPool* threads() { return backends_.pool.get(); }
 
   absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(std::shared_ptr<const Model> model);
   void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route);
   absl::StatusOr<CsrReport> ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
-                                     const CsrResults& results, Route route);
+                                     const CsrResults& results, Route route, const RowContexts* contexts);
   // Where a batch of `kind` would go now; `route` as in Submit.
   RouteChoice Choose(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
                      Route route) const;
@@ -68,9 +73,17 @@ class Engine::Impl {
   bool HasFailed(size_t device) const;
   size_t CpuThreads() const;
   UsableGpus GpusFor(const LoadedModel& model) const;
+  // Without the GPUs' loads.
   RouteRequest Request(const BatchKind& kind, uint64_t rows, uint64_t entries, Where where, Route route) const;
+  // The same for one batch, with which a calling thread is not kept for long.
+  RouteRequest BatchRequest(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                            Where where, Route route) const;
+  bool HasThreadToSpare() const { return running_here_.load(std::memory_order_acquire) < CpuThreads(); }
+  bool StartsAtOnce(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
+                    const UsableGpus& gpus) const;
 
   // The ways of Submit.
+  static void ScoreOn(Lane& lane, Slab& slab);
   bool ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns);
   void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
   void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns,
@@ -99,9 +112,11 @@ class Engine::Impl {
   SlabPool pool_;
   std::vector<BatchTask> tasks_;
   std::atomic<int64_t> pool_backlog_ns_{0};
-  std::atomic<size_t> running_here_{0};  // batches being scored on their callers' threads
+  // Batches being scored on their callers' threads. Apart, since all threads write it.
+  alignas(64) std::atomic<size_t> running_here_{0};
+  const std::unique_ptr<HostMemory> solo_memory_ = MakePlainHostMemory();
 
-  mutable std::mutex mutex_;
+  alignas(64) mutable std::mutex mutex_;
   std::condition_variable finished_;
   size_t unfinished_ = 0;  // batches in queues whose listeners have not returned
   std::vector<BatchTask*> free_tasks_;

@@ -36,7 +36,9 @@ class PackTarget {
   uint32_t* indices32 = nullptr;
   uint16_t* values16 = nullptr;  // at most one of the two
   float* values32 = nullptr;
-  float* row_max = nullptr;  // with values
+  float* row_max = nullptr;         // with values
+  int64_t* context_sums = nullptr;  // these two with contexts; the first from the segment's first line on
+  uint16_t* context_line = nullptr;
 
  private:
   uint32_t* const row_begin_;  // these from the slab's first row on

@@ -55,6 +55,17 @@ std::vector<uint32_t> ManyRows(const Model& model, const SlabOptions& limits) {
   return std::vector<uint32_t>(rows, static_cast<uint32_t>(kLength));
 }
 
+// Every kind a batch of the model can be of, as far as kernels differ.
+std::vector<BatchKind> KindsOf(uint32_t outputs) {
+  std::vector<BatchKind> kinds;
+  for (const Values values : {Values::kOnes, Values::kFloat16, Values::kFloat32}) {
+    for (const uint32_t best : BestOf(outputs)) {
+      for (const bool contexts : {false, true}) kinds.push_back({values, best, contexts});
+    }
+  }
+  return kinds;
+}
+
 // What a batch gave, as bits.
 std::vector<int64_t> Results(const Slab& slab, uint32_t outputs) {
   std::vector<int64_t> bits;
@@ -82,7 +93,8 @@ absl::Status Compare(const std::vector<int64_t>& got, const std::vector<int64_t>
   const uint64_t of_row = slab.kind().best > 0 ? slab.kind().best : outputs;
   return absl::InternalError(absl::StrCat(device, ": computes other bits than the CPU: probe row ", at / of_row,
                                           slab.kind().best > 0 ? ", place " : ", output ", at % of_row, ", values ",
-                                          kValuesNames[static_cast<size_t>(slab.kind().values)]));
+                                          kValuesNames[static_cast<size_t>(slab.kind().values)],
+                                          slab.kind().contexts ? ", contexts" : ""));
 }
 
 }  // namespace
@@ -96,18 +108,18 @@ absl::Status ProbeDevice(const std::shared_ptr<const LoadedModel>& model, const 
                                                FewRows(model->model(), limits, 40), ManyRows(model->model(), limits)}) {
     if (lengths.empty()) continue;  // a slab has no room for such rows, or the outputs are too many
     const MadeRows rows(model->model(), lengths);
-    for (const Values values : {Values::kOnes, Values::kFloat16, Values::kFloat32}) {
-      for (const uint32_t best : BestOf(outputs)) {
-        if (absl::Status status = rows.Fill(*slab, model, {values, best}); !status.ok()) return status;
-        if (absl::Status status = runs.on_cpu(slab); !status.ok()) return status;
-        const std::vector<int64_t> expected = Results(*slab, outputs);
-        for (const bool mapped : {false, true}) {
-          slab->SpoilResults();
-          absl::Status status = runs.on_gpu(slab, mapped);
-          if (!status.ok()) return absl::Status(status.code(), absl::StrCat(device, ": ", status.message()));
-          status = Compare(Results(*slab, outputs), expected, *slab, outputs, device);
-          if (!status.ok()) return status;
-        }
+    for (const BatchKind& kind : KindsOf(outputs)) {
+      absl::Status filled = rows.Fill(*slab, model, kind);
+      if (kind.contexts && absl::IsResourceExhausted(filled)) continue;  // no request's contexts fit either
+      if (!filled.ok()) return filled;
+      if (absl::Status status = runs.on_cpu(slab); !status.ok()) return status;
+      const std::vector<int64_t> expected = Results(*slab, outputs);
+      for (const bool mapped : {false, true}) {
+        slab->SpoilResults();
+        absl::Status status = runs.on_gpu(slab, mapped);
+        if (!status.ok()) return absl::Status(status.code(), absl::StrCat(device, ": ", status.message()));
+        status = Compare(Results(*slab, outputs), expected, *slab, outputs, device);
+        if (!status.ok()) return status;
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "copy_elements.h"
 #include "cut_csr.h"
 #include "engine_impl.h"
 #include "thread_pool.h"
@@ -43,9 +44,8 @@ Values NarrowestValues(const std::optional<TypedArray>& values, ThreadPool* thre
   const size_t chunks = (values->count + kChunkEntries - 1) / kChunkEntries;
   ForEach(threads, chunks, [&](size_t chunk) {
     const uint64_t begin = chunk * kChunkEntries;
-    const TypedArray part{values->type, values->data + begin * ElementSize(values->type),
-                          std::min<uint64_t>(kChunkEntries, values->count - begin)};
-    const int kind = static_cast<int>(NarrowestValues(std::optional<TypedArray>(part)));
+    const int kind =
+        static_cast<int>(NarrowestOf(*values, begin, std::min<uint64_t>(kChunkEntries, values->count - begin)));
     int seen = widest.load(std::memory_order_relaxed);
     while (seen < kind && !widest.compare_exchange_weak(seen, kind, std::memory_order_relaxed)) {
     }
@@ -59,11 +59,12 @@ Values NarrowestValues(const std::optional<TypedArray>& values, ThreadPool* thre
 class CsrJob : public BatchListener {
  public:
   CsrJob(Engine::Impl& engine, const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
-         const CsrResults& results)
-      : engine_(engine), model_(model), csr_(csr), results_(results), cutter_(csr) {}
+         const CsrResults& results, const RowContexts* contexts)
+      : engine_(engine), model_(model), csr_(csr), results_(results), contexts_(contexts), cutter_(csr) {}
 
   absl::StatusOr<CsrReport> Run(Route route) {
-    kind_ = {NarrowestValues(csr_.values, engine_.threads()), results_.best};
+    kind_ = {NarrowestValues(csr_.values, engine_.threads()), results_.best, contexts_ != nullptr};
+    if (absl::Status status = SumContexts(); !status.ok()) return status;
     const uint64_t entries = csr_.indices.count;
     const RouteChoice choice =
         engine_.Choose(*model_, kind_, std::max<uint64_t>(1, cutter_.rows()), entries, Where::kAnywhere, route);
@@ -98,6 +99,15 @@ class CsrJob : public BatchListener {
     const Slab* slab;
     uint64_t first_row;
   };
+
+  absl::Status SumContexts() {
+    if (contexts_ == nullptr) return absl::OkStatus();
+    kind_.values = std::max(kind_.values, NarrowestValues(contexts_->features.values, engine_.threads()));
+    absl::Status status =
+        sums_.Compute(model_->model(), csr_, *contexts_, kind_.values, engine_.options().slab.context_sums);
+    report_.ignored += sums_.ignored();
+    return status;
+  }
 
   bool ok() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -146,12 +156,16 @@ class CsrJob : public BatchListener {
         static_cast<uint8_t>((results_.scores != nullptr ? kWantScores : 0) | (results_.raw != nullptr ? kWantRaw : 0));
     std::vector<Segment> segments;
     segments.reserve(parts.size());
-    for (const CsrCutter::Part& part : parts) segments.push_back(*slab.Claim(part.rows, part.entries, wants));
+    // The first brings the sums of the contexts, for all.
+    for (const CsrCutter::Part& part : parts) {
+      segments.push_back(*slab.Claim(part.rows, part.entries, wants, segments.empty() ? sums_.lines() : 0));
+      segments.back().first_line = 0;
+    }
     // The error of the first row that has one, whichever thread meets its own first.
     std::vector<absl::StatusOr<uint64_t>> packed(parts.size(), uint64_t{0});
     ForEach(engine_.threads(), parts.size(), [&](size_t i) {
       RowCursor cursor(csr_, parts[i].row, parts[i].begin);
-      packed[i] = PackRows(csr_, cursor, slab, segments[i]);
+      packed[i] = PackRows(csr_, cursor, slab, segments[i], contexts_ == nullptr ? nullptr : &sums_);
     });
     for (const absl::StatusOr<uint64_t>& part : packed) {
       if (!part.ok()) return part.status();
@@ -180,6 +194,8 @@ class CsrJob : public BatchListener {
   const std::shared_ptr<const LoadedModel>& model_;
   const CsrView& csr_;
   const CsrResults& results_;
+  const RowContexts* const contexts_;
+  ContextSums sums_;
   CsrCutter cutter_;
   BatchKind kind_;
   uint64_t batch_entries_ = 0;
@@ -192,12 +208,12 @@ class CsrJob : public BatchListener {
 };
 
 absl::StatusOr<CsrReport> Engine::Impl::ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
-                                                 const CsrResults& results, Route route) {
+                                                 const CsrResults& results, Route route, const RowContexts* contexts) {
   if (results.best > std::min(kMaxBest, model->model().outputs())) {
     return FieldError("best", absl::StrCat("is ", results.best, ", the model has ", model->model().outputs(),
                                            " outputs and ", kMaxBest, " is the most there may be"));
   }
-  return CsrJob(*this, model, csr, results).Run(route);
+  return CsrJob(*this, model, csr, results, contexts).Run(route);
 }
 
 }  // namespace widelane

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backend.h"
 #include "pack_target.h"
 #include "widelane/engine/engine.h"
 
@@ -36,6 +37,8 @@ absl::StatusOr<std::unique_ptr<Slab>> Slab::Create(const SlabOptions& options, H
   const size_t lengths8 = layout.Add(rows * sizeof(uint8_t));
   const size_t lengths16 = layout.Add(rows * sizeof(uint16_t));
   const size_t row_max = layout.Add(rows * sizeof(float));
+  const size_t context_sums = layout.Add(size_t{options.context_sums} * sizeof(int64_t));
+  const size_t context_line = layout.Add(rows * sizeof(uint16_t));
   const size_t indices = layout.Add(entries * sizeof(uint32_t));
   const size_t values = layout.Add(entries * sizeof(float));
   const size_t raw = layout.Add(size_t{options.results} * sizeof(double));
@@ -52,12 +55,16 @@ absl::StatusOr<std::unique_ptr<Slab>> Slab::Create(const SlabOptions& options, H
   slab->lengths8_ = reinterpret_cast<uint8_t*>(slab->block_ + lengths8);
   slab->lengths16_ = reinterpret_cast<uint16_t*>(slab->block_ + lengths16);
   slab->row_max_ = reinterpret_cast<float*>(slab->block_ + row_max);
+  slab->context_sums_ = reinterpret_cast<int64_t*>(slab->block_ + context_sums);
+  slab->context_line_ = reinterpret_cast<uint16_t*>(slab->block_ + context_line);
   slab->indices_ = slab->block_ + indices;
   slab->values_ = slab->block_ + values;
   slab->raw_ = reinterpret_cast<double*>(slab->block_ + raw);
   slab->scores_ = reinterpret_cast<float*>(slab->block_ + scores);
   return slab;
 }
+
+Slab::Slab(const SlabOptions& options, HostMemory& memory) : options_(options), memory_(memory) {}
 
 Slab::~Slab() {
   if (block_ != nullptr) memory_.Free(block_, block_bytes_);
@@ -69,6 +76,8 @@ void Slab::Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind)
   max_rows_ = std::min(options_.rows, options_.results / (kind.best > 0 ? kind.best : model_->model().outputs()));
   rows_ = 0;
   entries_ = 0;
+  max_lines_ = std::min(ContextSums::kMaxLines, options_.context_sums / model_->model().outputs());
+  lines_ = 0;
   wants_ = 0;
   longest_row_.store(0, std::memory_order_relaxed);
   view_ = {};
@@ -80,11 +89,14 @@ void Slab::Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind)
 
 CsrShape Slab::Room() const { return {max_rows_ - rows_, options_.entries - entries_}; }
 
-std::optional<Segment> Slab::Claim(uint64_t rows, uint64_t entries, uint8_t wants) {
-  if (rows > max_rows_ - rows_ || entries > options_.entries - entries_) return std::nullopt;
-  const Segment segment{rows_, static_cast<uint32_t>(rows), entries_, static_cast<uint32_t>(entries)};
+uint32_t Slab::RoomForLines() const { return max_lines_ - lines_; }
+
+std::optional<Segment> Slab::Claim(uint64_t rows, uint64_t entries, uint8_t wants, uint32_t lines) {
+  if (rows > max_rows_ - rows_ || entries > options_.entries - entries_ || lines > RoomForLines()) return std::nullopt;
+  const Segment segment{rows_, static_cast<uint32_t>(rows), entries_, static_cast<uint32_t>(entries), lines_, lines};
   rows_ += segment.rows;
   entries_ += segment.entries;
+  lines_ += lines;
   wants_ |= wants;
   return segment;
 }
@@ -106,6 +118,9 @@ void Slab::Void(const Segment& segment) {
   if (target.values16 != nullptr) std::fill_n(target.values16, segment.entries, uint16_t{0});
   if (target.values32 != nullptr) std::fill_n(target.values32, segment.entries, 0.0F);
   if (target.row_max != nullptr) std::fill_n(target.row_max, segment.rows, 0.0F);
+  if (target.context_line == nullptr) return;
+  std::fill_n(target.context_sums, size_t{segment.lines} * target.model.outputs(), int64_t{0});
+  std::fill_n(target.context_line, segment.rows, static_cast<uint16_t>(segment.first_line));
 }
 
 void Slab::Seal() {
@@ -129,6 +144,11 @@ void Slab::Seal() {
   if (kind_.values == Values::kFloat16) view_.values16 = reinterpret_cast<const uint16_t*>(values_);
   if (kind_.values == Values::kFloat32) view_.values32 = reinterpret_cast<const float*>(values_);
   if (kind_.values != Values::kOnes) view_.row_max = row_max_;
+  if (kind_.contexts) {
+    view_.context_lines = lines_;
+    view_.context_sums = context_sums_;
+    view_.context_line = context_line_;
+  }
   if (kind_.best > 0) {
     view_.best = kind_.best;
     view_.best_outputs = reinterpret_cast<uint32_t*>(raw_);  // there are no raw sums
@@ -173,6 +193,10 @@ PackTarget::PackTarget(Slab& slab, const Segment& of)
     indices16 = reinterpret_cast<uint16_t*>(slab.indices_) + segment.first_entry;
   } else {
     indices32 = reinterpret_cast<uint32_t*>(slab.indices_) + segment.first_entry;
+  }
+  if (slab.kind_.contexts) {
+    context_sums = slab.context_sums_ + size_t{segment.first_line} * model.outputs();
+    context_line = slab.context_line_ + segment.first_row;
   }
   if (slab.kind_.values == Values::kOnes) return;
   row_max = slab.row_max_ + segment.first_row;

@@ -1,24 +1,44 @@
 // Gathers requests of many callers into batches.
 //
 // There is at most one open batch for each model and kind. A thread claims room under a short lock and packs outside
-// it. A batch leaves when a device is idle, when the next rows do not fit, or when a device becomes free. A request
-// that is larger than a batch is cut by rows. When no slab is free a request waits in line without a thread; a slab
-// that comes back goes to whoever has waited longest. README.md has the picture.
+// it. A batch leaves when a device can start it: at once if one is idle, else it waits here, not in the engine, so that
+// what is unwanted never starts and what is urgent need not wait behind it. While it waits it is open for more rows,
+// until it is full (max_rows, max_entries, the slab) or due: max_delay after its first rows came, or when its nearest
+// deadline demands that it goes. A request that is larger than a batch is cut by rows. When there is no slab a request
+// waits in line without a thread.
+//
+// Of what waits goes first: the highest priority, then the model served longest ago, then what is due first. What is
+// passed by by a higher priority too often goes all the same. One thread, the watch, ends requests whose time is over.
+// README.md has the picture.
 
 #ifndef WIDELANE_SERVER_BATCHING_BATCHER_H_
 #define WIDELANE_SERVER_BATCHING_BATCHER_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
+#include "server/batching/clock.h"
+#include "server/batching/model_turns.h"
 #include "server/batching/score_task.h"
+#include "server/batching/task_batch.h"
+#include "server/batching/task_lines.h"
 #include "widelane/engine/engine.h"
 
 namespace widelane {
+
+struct BatchingOptions {
+  // How long a batch that waits for a device stays open for more requests.
+  std::chrono::microseconds max_delay{5000};
+  uint32_t max_rows = 0;     // of a batch; 0: what a slab holds
+  uint32_t max_entries = 0;  // the same; a longer row goes alone
+};
 
 // Told of each batch that is done; for metrics. Any thread of the engine.
 class BatchObserver {
@@ -33,60 +53,113 @@ class BatchObserver {
 
 class Batcher {
  public:
-  // Both outlive the batcher.
-  Batcher(Engine& engine, BatchObserver& observer);
+  // All outlive the batcher.
+  Batcher(Engine& engine, BatchObserver& observer, const BatchingOptions& options, Clock& clock);
   // All tasks are done; waits until the engine's threads have let go of the last batch.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
   const Engine& engine() const { return engine_; }
+  const Clock& clock() const { return clock_; }
 
-  // Takes a task; any thread. Packs on this thread, may score on it, and may call OnDone inside.
+  // Takes a task; any thread. Packs on this thread, may score on it, and may call OnDone inside. A task whose deadline
+  // passes before all of it has been sent to the engine is done with DEADLINE_EXCEEDED within a few milliseconds; rows
+  // that were not sent are not scored.
   void Submit(ScoreTask& task);
   // Goes on with a task after its Resume was called.
   void Continue(ScoreTask& task);
+  // Nobody wants the task any more: ends it with `status` as if its deadline had passed. Any thread, at any time
+  // between Submit and OnDone's return, and later as long as the task is not submitted anew; then it does nothing. May
+  // call OnDone inside, or leave it to who is working on the task.
+  void Withdraw(ScoreTask& task, const absl::Status& status);
 
  private:
   friend class TaskBatch;
   using Place = ScoreTask::Place;
-  // Tasks that may share batches and wait for a slab, in order. There is no open batch for them.
-  struct Line {
-    const LoadedModel* model;
-    BatchKind kind;
-    std::deque<ScoreTask*> tasks;  // never empty
+  using TimePoint = Clock::TimePoint;
+  // A task that ends before it has been scored, and the part of a waiting batch that it leaves; without: it was in
+  // line.
+  struct Gone {
+    ScoreTask* task;
+    TaskBatch* batch = nullptr;
+    Segment segment;
+    bool alone = false;  // nobody else's rows are in the batch
+  };
+  // What a look at the waiting batches found: one to send now, and whether to look again after that.
+  struct Next {
+    TaskBatch* batch = nullptr;
+    bool more = false;
   };
 
-  // Room for the task's next rows. Without a batch: the task waits in line, and is not this thread's any more.
-  Place FindPlace(ScoreTask& task);
+  // Room for the task's next rows; nowhere if it has been withdrawn. False: it waits in line, and is not this thread's
+  // any more.
+  bool FindPlace(ScoreTask& task, Place& place);
   // Claims the rows that fit into a batch's rest. False when not one does.
   bool TakeRest(ScoreTask& task, Place& place);
   void Pack(ScoreTask& task, const Place& place);
-  void Commit(TaskBatch& batch, size_t part, std::chrono::nanoseconds pack);
+  void Commit(ScoreTask& task, const Place& place, std::chrono::nanoseconds pack);
+  void SendAll(Next next, Where where);
   void Send(TaskBatch& batch, Where where);
+  // Voids what belongs to tasks whose time is over.
+  void LeaveOutExpired(TaskBatch& batch);
   void OnBatchDone(TaskBatch& batch, SlabHandle slab);
   void Deliver(const TaskBatch& batch, const Slab& slab);
+  // The batch is over and its slab given back; `counted`: among those that the engine has.
+  void Retire(TaskBatch& batch, bool counted);
+  void EndGone(std::vector<Gone>& gone);
+  void Watch();
 
   // With the lock held.
   TaskBatch* FindOpen(const ScoreTask& task);
   TaskBatch* Open(const ScoreTask& task);
-  void Close(TaskBatch& batch);
-  TaskBatch* TakeCommitted();
+  bool MayTakeSlab(const LoadedModel* model, Priority priority) const;
+  CsrShape Room(const TaskBatch& batch) const;
   Place PlaceIn(TaskBatch& batch, ScoreTask& task);
   void Claim(const CsrShape& take, ScoreTask& task, Place& place);
-  void GetInLine(ScoreTask& task);
-  bool ServeOldest(std::vector<ScoreTask*>& served);
+  bool MayStart(const TaskBatch& batch, Where where) const;
+  bool GoesBefore(const TaskBatch& a, const TaskBatch& b) const;
+  bool GoesBefore(const TaskLine& a, const TaskLine& b) const;
+  // A writer is done with the batch.
+  Next LetGo(TaskBatch& batch, Where where);
+  // The waiting batch that goes next, taken out; none when no device can start one.
+  Next Pick(Where where);
+  void TakeOut(TaskBatch& batch);
+  void Recycle(TaskBatch& batch);
+  // Gives slabs to those in line, as long as there are any. They have places then, and are to be resumed.
+  void ServeLines(std::vector<ScoreTask*>& served);
+  bool ServeLine(std::vector<ScoreTask*>& served);
+  void FillFrom(TaskLine& line, TaskBatch& batch, std::vector<ScoreTask*>& served);
+  void DropPart(TaskBatch& batch, TaskBatch::Part& part, std::vector<Gone>& gone);
+  void DropExpired(TaskBatch& batch, TimePoint now, std::vector<Gone>& gone);
+  void WatchFor(TimePoint deadline);
+  TimePoint NextExpiry() const;
+  void TakeExpired(TimePoint now, std::vector<Gone>& gone);
 
   Engine& engine_;
   BatchObserver& observer_;
+  Clock& clock_;
+  const std::chrono::microseconds max_delay_;
+  const size_t slabs_;
+  const uint64_t max_rows_;
+  const uint64_t max_entries_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<TaskBatch>> batches_;  // all there ever were; as many as slabs, or a few more
   std::vector<TaskBatch*> free_;
-  std::vector<TaskBatch*> open_;  // oldest first; no more than slabs, so a search is short
-  size_t in_use_ = 0;             // batches that are not free
+  std::vector<TaskBatch*> unsent_;  // open or waiting; no more than slabs, so a search is short
+  TaskLines lines_;                 // of models and kinds that have no open batch
+  ModelTurns turns_;
+  size_t slabs_in_use_ = 0;
+  size_t in_engine_ = 0;            // batches
+  size_t in_use_ = 0;               // batches that are not free
+  std::atomic<bool> waits_{false};  // a hint: a batch waits for a device
   std::condition_variable unused_;
-  std::vector<Line> lines_;
-  uint64_t last_ticket_ = 0;
+
+  std::condition_variable watch_changed_;
+  TimePoint watch_until_ = TimePoint::max();  // when the watch looks next
+  TimePoint last_expiry_ = TimePoint::min();
+  bool stopping_ = false;
+  std::thread watch_;
 };
 
 }  // namespace widelane

@@ -19,7 +19,11 @@
 
 namespace widelane {
 
-class TaskBatch;  // batcher.cc
+class TaskBatch;
+
+// Which of those who wait goes first; the highest first.
+enum class Priority : uint8_t { kHigh, kNormal, kLow };
+inline constexpr size_t kPriorities = 3;
 
 // Where a task's time went. A task in one batch has that batch's times; over several batches times of work add up.
 struct TaskTimes {
@@ -35,8 +39,6 @@ class ScoreTask {
  public:
   virtual ~ScoreTask() = default;
 
-  // Why there is no use in going on (cancelled, expired); OK otherwise. Any thread.
-  virtual absl::Status CheckWanted() const = 0;
   // Copies out the results of one segment, whose first row is row `first_row` of the request. Several segments at once.
   virtual void OnRows(const Slab& slab, const Segment& segment, uint64_t first_row) = 0;
   // Sees to it that Batcher::Continue is called soon, on a thread that may pack. Must not call it before it returns.
@@ -45,10 +47,14 @@ class ScoreTask {
   virtual void OnDone(const absl::Status& status) = 0;
 
  protected:
-  // What is to be scored; set before Submit. `csr` has passed CheckShape and is unchanged until OnDone.
+  // What is to be scored; set before Submit. `csr` has passed CheckShape, and it and `contexts` are unchanged until
+  // OnDone.
   struct Work {
     CsrView csr;
     CsrShape shape;
+    const ContextSums* contexts = nullptr;  // of a kind with contexts
+    Priority priority = Priority::kNormal;
+    std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
     std::shared_ptr<const LoadedModel> model;
     BatchKind kind;
     uint8_t wants = kWantScores;  // of a kind that gives all outputs
@@ -62,6 +68,8 @@ class ScoreTask {
 
  private:
   friend class Batcher;
+  friend class TaskBatch;
+  friend class TaskLines;
 
   // Room in a batch.
   struct Place {
@@ -73,17 +81,31 @@ class ScoreTask {
 
   void Start();
   bool HasRowsLeft() const { return cursor_->row() < work_.shape.rows; }
+  bool HasDeadline() const { return work_.deadline != std::chrono::steady_clock::time_point::max(); }
+  bool HasExpired(std::chrono::steady_clock::time_point now) const { return work_.deadline <= now; }
   void Fail(const absl::Status& status);
+  void FailForDeadline();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
+  uint32_t context_lines() const { return work_.contexts == nullptr ? 0 : work_.contexts->lines(); }
+  // Adds those of a batch that had rows of the task.
+  void AddTimes(const Slab& slab, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack,
+                std::chrono::steady_clock::time_point results_ready);
+  // Takes one more reason to wait; false when the task is done.
+  bool TryHold();
   // Drops one of the reasons to wait; the last calls OnDone.
   void Release();
 
   std::optional<RowCursor> cursor_;  // rows not yet claimed
   uint64_t entries_left_ = 0;
-  Place place_;          // given to the task while it waited in line
+  Place place_;  // given to the task while it waited in line
+  Place last_;   // claimed last; may be over
+  uint32_t claims_ = 0;
   uint64_t ticket_ = 0;  // its place in line, from when it began to wait until it has claimed rows; 0: none
+  bool in_line_ = false;
+  ScoreTask* before_ = nullptr;  // in line
+  ScoreTask* behind_ = nullptr;
   uint64_t ignored_ = 0;
-  std::atomic<uint32_t> holds_{0};  // packing, and each segment in a batch
+  std::atomic<uint32_t> holds_{0};  // packing or waiting in line, each segment in a batch, whoever withdraws the task
   std::atomic<bool> failed_{false};
   std::mutex mutex_;     // segments of one task may finish at once
   absl::Status status_;  // the first failure

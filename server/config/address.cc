@@ -2,9 +2,12 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <system_error>
 
@@ -12,6 +15,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace widelane {
 
@@ -38,7 +43,48 @@ std::string Text(int error) {
   return text;
 }
 
+absl::Status Refusal(const std::string& what, const std::string& address, const std::string& reason) {
+  return absl::UnavailableError(absl::StrCat("cannot listen for ", what, " on ", address, ": ", reason));
+}
+
+constexpr char kUnix[] = "unix:";
+
+// Whether a connection is taken at `path`.
+bool SomebodyListens(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  // EAGAIN: somebody does, and has no time.
+  const bool taken = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN;
+  close(fd);
+  return taken;
+}
+
 }  // namespace
+
+std::optional<std::string> ParseUnixPath(const std::string& text) {
+  absl::string_view path = text;
+  if (!absl::ConsumePrefix(&path, kUnix) || path.empty() || path[0] != '/') return std::nullopt;
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) return std::nullopt;
+  return std::string(path);
+}
+
+absl::Status CheckCanListen(const std::string& what, const std::string& unix_path) {
+  const std::string address = absl::StrCat(kUnix, unix_path);
+  struct stat file {};
+  if (lstat(unix_path.c_str(), &file) != 0) {
+    if (errno != ENOENT) return Refusal(what, address, Text(errno));
+    const std::string folder = unix_path.substr(0, unix_path.rfind('/') + 1);
+    return access(folder.c_str(), W_OK) == 0 ? absl::OkStatus() : Refusal(what, address, Text(errno));
+  }
+  if (!S_ISSOCK(file.st_mode)) return Refusal(what, address, "there is a file of this name that is no socket");
+  if (SomebodyListens(unix_path)) return Refusal(what, address, Text(EADDRINUSE));
+  return unlink(unix_path.c_str()) == 0 ? absl::OkStatus() : Refusal(what, address, Text(errno));
+}
+
+std::vector<std::string> SplitAddresses(const std::string& text) { return absl::StrSplit(text, ','); }
 
 std::optional<HostPort> ParseHostPort(const std::string& text) {
   const size_t colon = text.rfind(':');
@@ -83,9 +129,7 @@ void Knock(const HostPort& address) {
 }
 
 absl::Status CheckCanListen(const std::string& what, const HostPort& address) {
-  const auto refuse = [&](const std::string& reason) {
-    return absl::UnavailableError(absl::StrCat("cannot listen for ", what, " on ", ToText(address), ": ", reason));
-  };
+  const auto refuse = [&](const std::string& reason) { return Refusal(what, ToText(address), reason); };
   int error = 0;
   const Addresses list = LookUp(address, error);
   if (error != 0) return refuse(gai_strerror(error));

@@ -11,18 +11,27 @@
 #include <string>
 #include <vector>
 
+#include "server/batching/batcher.h"
 #include "widelane/engine/options.h"
 
 namespace widelane {
 
 struct FrontConfig {
-  std::string grpc_address = "0.0.0.0:8600";
+  std::string grpc_address = "0.0.0.0:8600";  // host:port or unix:/path, several separated by commas
+  uint32_t unix_mode = 0660;                  // of sockets
   std::string http_address = "0.0.0.0:8601";  // empty: no HTTP endpoint
   size_t completion_queues = 0;               // 0: one for every two usable cores, at least one
   size_t threads_per_queue = 2;
   bool reflection = true;
   size_t connection_calls = 1024;                  // at once, on one connection
   uint64_t grpc_memory_bytes = uint64_t{2} << 30;  // for messages that arrive; gRPC drops calls beyond it
+  uint64_t stream_requests = 256;                  // of one stream at once; no more are read
+  std::chrono::milliseconds stream_stall{10000};   // a client that takes no reply for so long loses its stream
+  std::chrono::milliseconds keepalive{60000};      // an idle connection is asked for a sign of life
+  std::chrono::milliseconds keepalive_timeout{20000};
+  std::chrono::milliseconds min_ping_interval{10000};    // of clients
+  std::chrono::milliseconds max_connection_age{300000};  // 0: any
+  std::chrono::milliseconds max_connection_age_grace{600000};
 };
 
 struct LimitsConfig {
@@ -31,6 +40,7 @@ struct LimitsConfig {
   uint64_t max_request_entries = 16 << 20;
   uint64_t max_reply_bytes = 256 << 20;
   uint64_t max_queued_requests = 4096;                  // received and not yet answered
+  uint64_t max_queued_rows = 16 << 20;                  // of them
   uint64_t max_queued_bytes = 512 << 20;                // of their messages
   uint64_t max_queued_reply_bytes = uint64_t{1} << 30;  // of their replies
 };
@@ -61,6 +71,7 @@ struct ServerConfig {
   LimitsConfig limits;
   ModelsConfig models;
   EngineOptions engine;
+  BatchingOptions batching;
   DrainConfig drain;
   LogConfig log;
 };

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/config/address.h"
 #include "server/models/repository.h"
@@ -38,13 +39,13 @@ Option Number(const char* name, const char* help, uint64_t least, uint64_t most,
 }
 
 template <typename Get>
-Option Milliseconds(const char* name, const char* help, Get get) {
+Option Milliseconds(const char* name, const char* help, Get get, uint64_t least = 0) {
   constexpr uint64_t kMost = 86'400'000;
   Option option{name, help, false, nullptr, nullptr};
   option.read = [=](ServerConfig& config, const std::string& value) -> std::string {
     uint64_t number = 0;
-    if (!absl::SimpleAtoi(value, &number) || number > kMost) {
-      return absl::StrCat("must be a number of milliseconds up to ", kMost);
+    if (!absl::SimpleAtoi(value, &number) || number < least || number > kMost) {
+      return absl::StrCat("must be a number of milliseconds from ", least, " to ", kMost);
     }
     get(config) = std::chrono::milliseconds(number);
     return "";
@@ -95,6 +96,54 @@ Option Address(const char* name, const char* help, bool may_be_empty, Get get) {
     return "";
   };
   option.show = [=](const ServerConfig& config) { return get(const_cast<ServerConfig&>(config)); };
+  return option;
+}
+
+Option GrpcAddress() {
+  Option option{"grpc-address",
+                "Where gRPC listens: HOST:PORT (port 0: any) or unix:/PATH, several separated by commas", false,
+                nullptr, nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    for (const std::string& address : SplitAddresses(value)) {
+      if (ParseHostPort(address).has_value() || ParseUnixPath(address).has_value()) continue;
+      return "must be HOST:PORT, with brackets around an IPv6 address, or unix:/PATH of at most 107 bytes";
+    }
+    config.front.grpc_address = value;
+    return "";
+  };
+  option.show = [](const ServerConfig& config) { return config.front.grpc_address; };
+  return option;
+}
+
+Option UnixMode() {
+  constexpr uint32_t kMost = 0777;
+  Option option{"unix-mode", "Who may connect to unix: sockets, as file permissions in octal digits", false, nullptr,
+                nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    uint32_t mode = 0;
+    const bool digits = !value.empty() && value.size() <= 4 && value.find_first_not_of("01234567") == std::string::npos;
+    for (const char digit : value) mode = 8 * mode + static_cast<uint32_t>(digit - '0');
+    if (!digits || mode > kMost) return "must be octal digits up to 777";
+    config.front.unix_mode = mode;
+    return "";
+  };
+  option.show = [](const ServerConfig& config) { return absl::StrFormat("%04o", config.front.unix_mode); };
+  return option;
+}
+
+Option MaxQueueDelay() {
+  constexpr uint64_t kMost = 10'000'000;
+  Option option{"max-queue-delay-us", "How long a batch that waits for a device stays open for more requests", false,
+                nullptr, nullptr};
+  option.read = [](ServerConfig& config, const std::string& value) -> std::string {
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(value, &number) || number > kMost) {
+      return absl::StrCat("must be a number of microseconds from 0 to ", kMost);
+    }
+    config.batching.max_delay = std::chrono::microseconds(number);
+    return "";
+  };
+  option.show = [](const ServerConfig& config) { return absl::StrCat(config.batching.max_delay.count()); };
   return option;
 }
 
@@ -193,6 +242,7 @@ std::vector<Option> MakeOptions() {
   constexpr uint64_t kMost64 = std::numeric_limits<int64_t>::max();
   constexpr uint64_t kMost32 = std::numeric_limits<int32_t>::max();
   constexpr uint64_t kMostThreads = 4096;
+  constexpr uint64_t kMostStreamRequests = 65536;
   static constexpr Choice<bool> kBools[] = {{"true", true}, {"false", false}};
   static constexpr Choice<bool> kVersions[] = {{"latest", false}, {"all", true}};
   static constexpr Choice<InstructionSet> kSets[] = {{"best", InstructionSet::kBest},
@@ -204,6 +254,7 @@ std::vector<Option> MakeOptions() {
       {"trace", "trace"}, {"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}};
   static const Choice<std::string> kFormats[] = {{"text", "text"}, {"json", "json"}};
   using C = ServerConfig;
+  using Ms = std::chrono::milliseconds;
   return {
       Repository(),
       ModelFiles(),
@@ -211,8 +262,8 @@ std::vector<Option> MakeOptions() {
           "model-versions", "Versions of the repository to serve: latest or all",
           [](C& c) -> bool& { return c.models.all_versions; }, kVersions),
       Devices(),
-      Address("grpc-address", "HOST:PORT of the gRPC service; port 0: any", false,
-              [](C& c) -> std::string& { return c.front.grpc_address; }),
+      GrpcAddress(),
+      UnixMode(),
       Address("http-address", "HOST:PORT of /metrics, /healthz and /readyz; empty: none", true,
               [](C& c) -> std::string& { return c.front.http_address; }),
       Number("completion-queues", "gRPC completion queues; 0: one for every two cores", 0, kMostThreads,
@@ -225,6 +276,25 @@ std::vector<Option> MakeOptions() {
              [](C& c) -> size_t& { return c.front.connection_calls; }),
       Number("grpc-memory-bytes", "Memory for messages that are arriving; beyond it gRPC drops calls", 16 << 20,
              kMost64, [](C& c) -> uint64_t& { return c.front.grpc_memory_bytes; }),
+      Number("stream-requests", "Most unanswered requests of a stream; while there are as many, no more are read", 1,
+             kMostStreamRequests, [](C& c) -> uint64_t& { return c.front.stream_requests; }),
+      Milliseconds(
+          "stream-stall-ms", "A stream whose client takes no reply for so long is ended",
+          [](C& c) -> Ms& { return c.front.stream_stall; }, 1),
+      Milliseconds(
+          "keepalive-ms", "A connection without traffic for so long is asked for a sign of life",
+          [](C& c) -> Ms& { return c.front.keepalive; }, 1000),
+      Milliseconds(
+          "keepalive-timeout-ms", "A connection that gives none for so long is closed",
+          [](C& c) -> Ms& { return c.front.keepalive_timeout; }, 1),
+      Milliseconds("min-ping-interval-ms", "Clients that ping more often, with or without calls, are sent away",
+                   [](C& c) -> Ms& { return c.front.min_ping_interval; }),
+      Milliseconds("max-connection-age-ms",
+                   "Clients are asked to connect anew after so long, so that new servers get a share; 0: never",
+                   [](C& c) -> Ms& { return c.front.max_connection_age; }),
+      Milliseconds(
+          "max-connection-age-grace-ms", "Calls on such a connection get so long, and streams never live longer",
+          [](C& c) -> Ms& { return c.front.max_connection_age_grace; }, 1),
       Number("max-message-bytes", "Largest message taken", 1024, kMostMessageBytes,
              [](C& c) -> uint64_t& { return c.limits.max_message_bytes; }),
       Number("max-request-rows", "Most rows of a request", 1, kMost32,
@@ -235,6 +305,8 @@ std::vector<Option> MakeOptions() {
              [](C& c) -> uint64_t& { return c.limits.max_reply_bytes; }),
       Number("max-queued-requests", "Most requests in the server at once", 1, kMost64,
              [](C& c) -> uint64_t& { return c.limits.max_queued_requests; }),
+      Number("max-queued-rows", "Most rows of requests in the server at once", 1, kMost64,
+             [](C& c) -> uint64_t& { return c.limits.max_queued_rows; }),
       Number("max-queued-bytes", "Most bytes of requests in the server at once", 1024, kMost64,
              [](C& c) -> uint64_t& { return c.limits.max_queued_bytes; }),
       Number("max-queued-reply-bytes", "Most bytes of their replies", 1024, kMost64,
@@ -247,6 +319,13 @@ std::vector<Option> MakeOptions() {
              [](C& c) -> uint32_t& { return c.engine.slab.entries; }),
       Number("slab-results", "Rows times outputs a batch may hold; also the most outputs of a model", 1,
              EngineLimits::kMaxSlabSize, [](C& c) -> uint32_t& { return c.engine.slab.results; }),
+      Number("slab-context-sums", "Sums of contexts, times outputs, a batch may hold", 1, EngineLimits::kMaxSlabSize,
+             [](C& c) -> uint32_t& { return c.engine.slab.context_sums; }),
+      MaxQueueDelay(),
+      Number("max-batch-rows", "Rows that are sent together; 0: as many as a batch may hold", 0,
+             EngineLimits::kMaxSlabSize, [](C& c) -> uint32_t& { return c.batching.max_rows; }),
+      Number("max-batch-entries", "Entries that are sent together; 0: the same; a longer row goes alone", 0,
+             EngineLimits::kMaxSlabSize, [](C& c) -> uint32_t& { return c.batching.max_entries; }),
       Number("lanes", "Streams of each GPU", 1, EngineLimits::kMaxLanes,
              [](C& c) -> size_t& { return c.engine.lanes; }),
       Number("cpu-threads", "Threads that score on the CPU; 0: as many as the process may use", 0,
@@ -264,9 +343,9 @@ std::vector<Option> MakeOptions() {
              kMost64, [](C& c) -> uint64_t& { return c.engine.gpu_memory; }),
       SpinMicroseconds(),
       Milliseconds("drain-delay-ms", "At a stop, NOT_SERVING is shown this long before the port closes",
-                   [](C& c) -> std::chrono::milliseconds& { return c.drain.delay; }),
+                   [](C& c) -> Ms& { return c.drain.delay; }),
       Milliseconds("drain-timeout-ms", "At a stop, requests in flight get this long",
-                   [](C& c) -> std::chrono::milliseconds& { return c.drain.timeout; }),
+                   [](C& c) -> Ms& { return c.drain.timeout; }),
       OneOf(
           "log-level", "trace, debug, info, warning or error", [](C& c) -> std::string& { return c.log.level; },
           kLevels),
@@ -300,8 +379,14 @@ std::vector<std::string> CheckTogether(const ServerConfig& config) {
     problems.push_back(absl::StrCat("--grpc-memory-bytes ", config.front.grpc_memory_bytes,
                                     " must not be less than --max-message-bytes ", config.limits.max_message_bytes));
   }
-  if (config.front.grpc_address == config.front.http_address && ParseHostPort(config.front.grpc_address)->port != 0) {
-    problems.push_back(absl::StrCat("--grpc-address and --http-address are both ", config.front.grpc_address));
+  if (config.limits.max_queued_rows < config.limits.max_request_rows) {
+    problems.push_back(absl::StrCat("--max-queued-rows ", config.limits.max_queued_rows,
+                                    " must not be less than --max-request-rows ", config.limits.max_request_rows));
+  }
+  for (const std::string& address : SplitAddresses(config.front.grpc_address)) {
+    const std::optional<HostPort> port = ParseHostPort(address);
+    if (address != config.front.http_address || !port.has_value() || port->port == 0) continue;
+    problems.push_back(absl::StrCat("--grpc-address and --http-address are both ", address));
   }
   return problems;
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "server/batching/batcher.h"
+#include "server/batching/clock.h"
 #include "server/config/config.h"
 #include "server/models/registry.h"
 #include "server/observe/metrics.h"
@@ -25,6 +26,9 @@ class Admission {
   // Takes bytes of a request, or RESOURCE_EXHAUSTED.
   absl::Status TakeBytes(uint64_t bytes);
   void GiveBytes(uint64_t bytes) { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // The same for its rows, once they are known.
+  absl::Status TakeRows(uint64_t rows);
+  void GiveRows(uint64_t rows) { rows_.fetch_sub(rows, std::memory_order_relaxed); }
   // The same for a reply.
   absl::Status TakeReplyBytes(uint64_t bytes);
   void GiveReplyBytes(uint64_t bytes) { reply_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
@@ -33,18 +37,26 @@ class Admission {
   const LimitsConfig& limits_;
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> rows_{0};
   std::atomic<uint64_t> reply_bytes_{0};
 };
 
 struct FrontContext {
-  FrontContext(const ServerConfig& server_config, Metrics& server_metrics, const Registry& server_registry)
-      : config(server_config), metrics(server_metrics), registry(server_registry), admission(server_config.limits) {}
+  FrontContext(const ServerConfig& server_config, Metrics& server_metrics, const Registry& server_registry,
+               Clock& server_clock)
+      : config(server_config),
+        metrics(server_metrics),
+        registry(server_registry),
+        clock(server_clock),
+        admission(server_config.limits) {}
 
   const ServerConfig& config;
   Metrics& metrics;
   const Registry& registry;
+  Clock& clock;
   Admission admission;
-  // Set once the engine stands, before any model is available.
+  // Set once the engine stands, the engine first, and before any model is available.
+  std::atomic<Engine*> engine{nullptr};
   std::atomic<Batcher*> batcher{nullptr};
 };
 

@@ -1,6 +1,6 @@
 #include "server/front/field_reader.h"
 
-#include <climits>
+#include <utility>
 
 #include "google/protobuf/wire_format_lite.h"
 
@@ -10,10 +10,8 @@ namespace {
 constexpr uint32_t kStartGroup = 3;
 }  // namespace
 
-FieldReader::FieldReader(absl::string_view message)
-    : in_(reinterpret_cast<const uint8_t*>(message.data()), static_cast<int>(message.size())) {}
-
 bool FieldReader::Next() {
+  if (untaken_ > 0) broken_ = !in_.Skip(std::exchange(untaken_, 0));
   while (!broken_) {
     const uint32_t tag = in_.ReadTag();
     if (tag == 0) {
@@ -39,8 +37,12 @@ bool FieldReader::ReadField(uint32_t tag) {
       return in_.ReadVarint64(&value_);
     case Kind::kFixed64:
       return in_.ReadLittleEndian64(&value_);
-    case Kind::kBytes:
-      return ReadBytes();
+    case Kind::kBytes: {
+      uint64_t size = 0;
+      if (!in_.ReadVarint64(&size) || size > static_cast<uint64_t>(in_.BytesUntilLimit())) return false;
+      untaken_ = static_cast<int>(size);
+      return true;
+    }
     case Kind::kFixed32: {
       uint32_t value = 0;
       const bool read = in_.ReadLittleEndian32(&value);
@@ -51,15 +53,6 @@ bool FieldReader::ReadField(uint32_t tag) {
   return false;  // the end of a group that never began, or a kind that does not exist
 }
 
-bool FieldReader::ReadBytes() {
-  uint64_t size = 0;
-  if (!in_.ReadVarint64(&size) || size > INT_MAX) return false;
-  const void* data = "";
-  int available = 0;
-  if (size > 0 && (!in_.GetDirectBufferPointer(&data, &available) || static_cast<uint64_t>(available) < size))
-    return false;
-  bytes_ = absl::string_view(static_cast<const char*>(data), size);
-  return in_.Skip(static_cast<int>(size));
-}
+int FieldReader::TakeBytes() { return std::exchange(untaken_, 0); }
 
 }  // namespace widelane

@@ -1,23 +1,37 @@
-// Walks the fields of one protobuf message that lies in memory in one piece, without copying.
+// Walks the fields of one protobuf message in a stream, which may hand out its bytes in blocks of any size.
 
 #ifndef WIDELANE_SERVER_FRONT_FIELD_READER_H_
 #define WIDELANE_SERVER_FRONT_FIELD_READER_H_
 
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
 #include "google/protobuf/io/coded_stream.h"
 
 namespace widelane {
+
+// The message that begins where `in` stands, for as long as this lives: `in` ends with it.
+class MessageScope {
+ public:
+  // `size` is no more than what is left of the message around it.
+  MessageScope(google::protobuf::io::CodedInputStream& in, int size) : in_(in), outer_(in.PushLimit(size)) {}
+  ~MessageScope() { in_.PopLimit(outer_); }
+  MessageScope(const MessageScope&) = delete;
+  MessageScope& operator=(const MessageScope&) = delete;
+
+ private:
+  google::protobuf::io::CodedInputStream& in_;
+  const google::protobuf::io::CodedInputStream::Limit outer_;
+};
 
 class FieldReader {
  public:
   enum class Kind : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-  // `message` is shorter than 2^31 bytes and outlives the reader.
-  explicit FieldReader(absl::string_view message);
+  // Up to the end of the innermost MessageScope; there is one.
+  explicit FieldReader(google::protobuf::io::CodedInputStream& in) : in_(in) {}
 
-  // Goes to the next field (groups are skipped). False at the end, or where the bytes are not a message: see broken().
+  // Goes to the next field; groups, and bytes nobody took, are skipped. False at the end, or where the bytes are not a
+  // message: see broken().
   bool Next();
   bool broken() const { return broken_; }
 
@@ -25,18 +39,18 @@ class FieldReader {
   uint32_t number() const { return number_; }
   Kind kind() const { return kind_; }
   bool Is(uint32_t number, Kind kind) const { return number_ == number && kind_ == kind; }
-  uint64_t value() const { return value_; }           // of all kinds but kBytes
-  absl::string_view bytes() const { return bytes_; }  // of kBytes
+  uint64_t value() const { return value_; }  // of all kinds but kBytes
+  // Of kBytes: how many there are. They are there; the caller reads all of them from the stream before Next.
+  int TakeBytes();
 
  private:
   bool ReadField(uint32_t tag);
-  bool ReadBytes();
 
-  google::protobuf::io::CodedInputStream in_;
+  google::protobuf::io::CodedInputStream& in_;
   uint32_t number_ = 0;
   Kind kind_ = Kind::kVarint;
   uint64_t value_ = 0;
-  absl::string_view bytes_;
+  int untaken_ = 0;  // bytes of the current field, until somebody takes them
   bool broken_ = false;
 };
 

@@ -1,14 +1,17 @@
 #include "server/front/front_end.h"
 
 #include <grpc/grpc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/server_builder_option.h"
@@ -35,18 +38,40 @@ class WithoutReflection : public grpc::ServerBuilderOption {
   }
 };
 
+int Count(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+// Connections that have gone silent, and those that live too long. A ping a minute is below the patience of the
+// balancers and address translators that drop idle connections (some minutes), and finds callers that vanished.
+void AddConnectionLife(const FrontConfig& config, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Count(config.keepalive));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Count(config.keepalive_timeout));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, Count(config.min_ping_interval));
+  if (config.max_connection_age.count() == 0) return;
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Count(config.max_connection_age));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Count(config.max_connection_age_grace));
+}
+
+// How clients may cut what they send. In frames of 16 KiB, which is HTTP/2's default, a large message comes in hundreds
+// of pieces. How much is read at a time is left to gRPC: it follows what a connection brings, and more would be memory
+// that small messages keep from others.
+void AddReceiving(grpc::ServerBuilder& builder) {
+  constexpr int kFrame = 1 << 20;
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrame);
+}
+
 void AddArguments(const ServerConfig& config, grpc::ServerBuilder& builder) {
   // A message that is a little over the limit is refused by ours, which names the option; gRPC refuses what is far over
   // it.
   constexpr int kSlack = 64 << 10;
-  constexpr int kLeastPingMilliseconds = 10'000;
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_message_bytes) + kSlack);
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.front.connection_calls));
   // Without this a second server on the same port starts without an error, and takes half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kLeastPingMilliseconds);
+  AddConnectionLife(config.front, builder);
+  AddReceiving(builder);
 }
 
 // Bounds what gRPC itself takes: memory for messages that are not ours yet, and threads for calls other than Score.
@@ -62,6 +87,36 @@ void AddQuota(const ServerConfig& config, grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kPollers);
 }
 
+struct Listener {
+  std::string address;
+  std::optional<HostPort> port;  // or
+  std::string unix_path;
+  int bound = 0;  // the port, or 1
+};
+
+// Asked before gRPC is, because that does not tell why it cannot listen, and logs pages about it.
+absl::StatusOr<Listener> FindListener(const std::string& address) {
+  Listener listener{address, ParseHostPort(address), ParseUnixPath(address).value_or("")};
+  if (!listener.port.has_value() && listener.unix_path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", address, "' is neither host:port nor unix:/path"));
+  }
+  const absl::Status status =
+      listener.unix_path.empty() ? CheckCanListen("gRPC", *listener.port) : CheckCanListen("gRPC", listener.unix_path);
+  if (!status.ok()) return status;
+  return listener;
+}
+
+// gRPC makes sockets with the permissions that the process gives to all files.
+absl::Status SetMode(const Listener& listener, uint32_t mode) {
+  if (listener.unix_path.empty() || chmod(listener.unix_path.c_str(), mode) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot set the mode of ", listener.unix_path));
+}
+
+std::string BoundAddress(const Listener& listener) {
+  if (!listener.unix_path.empty()) return listener.address;
+  return ToText({listener.port->host, static_cast<uint16_t>(listener.bound)});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontContext& context) {
@@ -72,11 +127,12 @@ absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontContext& context)
 
 absl::Status FrontEnd::Listen() {
   const FrontConfig& config = context_.config.front;
-  const std::optional<HostPort> wanted = ParseHostPort(config.grpc_address);
-  if (!wanted.has_value())
-    return absl::InvalidArgumentError(absl::StrCat("'", config.grpc_address, "' is not host:port"));
-  // Asked first because gRPC does not tell why it cannot listen, and logs pages about it.
-  if (absl::Status status = CheckCanListen("gRPC", *wanted); !status.ok()) return status;
+  std::vector<Listener> listeners;
+  for (const std::string& address : SplitAddresses(config.grpc_address)) {
+    auto listener = FindListener(address);
+    if (!listener.ok()) return listener.status();
+    listeners.push_back(*std::move(listener));
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
@@ -84,18 +140,24 @@ absl::Status FrontEnd::Listen() {
   AddArguments(context_.config, builder);
   AddQuota(context_.config, builder);
   if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
-  int port = 0;
-  builder.AddListeningPort(config.grpc_address, grpc::InsecureServerCredentials(), &port);
+  for (Listener& listener : listeners) {
+    builder.AddListeningPort(listener.address, grpc::InsecureServerCredentials(), &listener.bound);
+  }
   builder.RegisterService(&service_);
   for (size_t i = 0; i < CompletionQueues(config); ++i) {
     queues_.push_back(std::make_unique<ScoreQueue>(context_, service_, builder.AddCompletionQueue()));
   }
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port <= 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen for gRPC on ", config.grpc_address));
+  std::vector<std::string> addresses;
+  for (const Listener& listener : listeners) {
+    if (server_ == nullptr || listener.bound <= 0) {
+      return absl::UnavailableError(absl::StrCat("cannot listen for gRPC on ", listener.address));
+    }
+    if (absl::Status status = SetMode(listener, config.unix_mode); !status.ok()) return status;
+    addresses.push_back(BoundAddress(listener));
   }
   SetReady(false);
-  address_ = ToText({wanted->host, static_cast<uint16_t>(port)});
+  address_ = absl::StrJoin(addresses, ",");
   for (const auto& queue : queues_) queue->Start(config.threads_per_queue);
   return absl::OkStatus();
 }
@@ -112,6 +174,7 @@ void FrontEnd::SetReady(bool ready) {
 void FrontEnd::Shutdown(std::chrono::milliseconds timeout, const std::atomic<bool>& hurry) {
   constexpr std::chrono::milliseconds kTick{20};
   const auto deadline = std::chrono::system_clock::now() + timeout;
+  for (const auto& queue : queues_) queue->Drain();
   std::atomic<bool> stopped{false};
   std::thread stopper([&] {
     server_->Shutdown(deadline);

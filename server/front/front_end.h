@@ -24,7 +24,7 @@ class FrontEnd {
   static absl::StatusOr<std::unique_ptr<FrontEnd>> Start(FrontContext& context);
   ~FrontEnd();  // Shutdown without patience, if that has not happened
 
-  // With the port that was bound.
+  // With the ports that were bound; several separated by commas.
   const std::string& address() const { return address_; }
 
   // What the health service says of "", "readiness" and the Scoring service; "liveness" is always serving.

@@ -28,7 +28,8 @@ std::optional<std::string> ErrorLimit(const absl::Status& status) {
 
 bool IsPassing(const absl::Status& limit_error) {
   const std::optional<std::string> option = ErrorLimit(limit_error);
-  return option == kMaxQueuedRequests || option == kMaxQueuedBytes || option == kMaxQueuedReplyBytes;
+  return option == kMaxQueuedRequests || option == kMaxQueuedRows || option == kMaxQueuedBytes ||
+         option == kMaxQueuedReplyBytes;
 }
 
 }  // namespace widelane

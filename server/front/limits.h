@@ -18,12 +18,15 @@ inline constexpr char kMaxRequestRows[] = "max-request-rows";
 inline constexpr char kMaxRequestEntries[] = "max-request-entries";
 inline constexpr char kMaxReplyBytes[] = "max-reply-bytes";
 inline constexpr char kMaxQueuedRequests[] = "max-queued-requests";
+inline constexpr char kMaxQueuedRows[] = "max-queued-rows";
 inline constexpr char kMaxQueuedBytes[] = "max-queued-bytes";
 inline constexpr char kMaxQueuedReplyBytes[] = "max-queued-reply-bytes";
 inline constexpr char kSlabEntries[] = "slab-entries";  // the longest row
-inline constexpr const char* kLimitOptions[] = {kMaxMessageBytes,     kMaxRequestRows,    kMaxRequestEntries,
-                                                kMaxReplyBytes,       kMaxQueuedRequests, kMaxQueuedBytes,
-                                                kMaxQueuedReplyBytes, kSlabEntries};
+inline constexpr char kSlabContextSums[] = "slab-context-sums";
+inline constexpr char kStreamStall[] = "stream-stall-ms";
+inline constexpr const char* kLimitOptions[] = {
+    kMaxMessageBytes, kMaxRequestRows, kMaxRequestEntries,   kMaxReplyBytes, kMaxQueuedRequests, kMaxQueuedRows,
+    kMaxQueuedBytes,  kSlabEntries,    kMaxQueuedReplyBytes, kStreamStall,   kSlabContextSums};
 
 // RESOURCE_EXHAUSTED: "<what> <asked>, the limit is <limit> (--<option>)".
 absl::Status LimitError(absl::string_view option, uint64_t limit, absl::string_view what, uint64_t asked);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -100,6 +101,12 @@ uint8_t EngineWants(const Model& model, uint8_t outputs) {
   if ((outputs & (kReplyRaw | kReplyLabels | kReplyTopK)) != 0) wants |= kWantRaw;
   if ((outputs & kReplyProbabilities) != 0) wants |= model.outputs() > 1 ? kWantScores : kWantRaw;
   return wants;
+}
+
+size_t ReplySlices::size() const {
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) bytes += slices[i].size();
+  return bytes;
 }
 
 uint64_t ReplyBytes(const ReplyShape& shape) {
@@ -271,19 +278,17 @@ uint8_t* ReplyWriter::WriteTail(uint64_t ignored_features, const v1::StageTimes*
   return at;
 }
 
-grpc::ByteBuffer ReplyWriter::Finish(uint64_t ignored_features, const v1::StageTimes* times) {
+ReplySlices ReplyWriter::Finish(uint64_t ignored_features, const v1::StageTimes* times) {
   const size_t times_bytes = times == nullptr ? 0 : times->ByteSizeLong();
   const size_t tail_bytes = TailBytes(ignored_features, times_bytes);
-  grpc::ByteBuffer reply;
-  if (tail_bytes == 0) {
-    reply = grpc::ByteBuffer(&head_, 1);
-  } else {
+  ReplySlices reply;
+  reply.slices[reply.count++] = std::move(head_);
+  if (tail_bytes > 0) {
     grpc_slice slice = grpc_slice_malloc_large(tail_bytes);
     uint8_t* const begin = GRPC_SLICE_START_PTR(slice);
     const uint8_t* end = WriteTail(ignored_features, times, times_bytes, begin);
     GRPC_SLICE_SET_LENGTH(slice, static_cast<size_t>(end - begin));
-    const grpc::Slice slices[] = {head_, grpc::Slice(slice, grpc::Slice::STEAL_REF)};
-    reply = grpc::ByteBuffer(slices, 2);
+    reply.slices[reply.count++] = grpc::Slice(slice, grpc::Slice::STEAL_REF);
   }
   Reset();
   return reply;

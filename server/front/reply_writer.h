@@ -3,13 +3,14 @@
 #ifndef WIDELANE_SERVER_FRONT_REPLY_WRITER_H_
 #define WIDELANE_SERVER_FRONT_REPLY_WRITER_H_
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/slice.h"
 #include "widelane/engine/model.h"
 #include "widelane/engine/slab.h"
@@ -38,6 +39,14 @@ uint8_t EngineWants(const Model& model, uint8_t outputs);
 // Bytes the reply will have, a little more at most.
 uint64_t ReplyBytes(const ReplyShape& shape);
 
+// The bytes of a ScoreReply.
+struct ReplySlices {
+  std::array<grpc::Slice, 2> slices;
+  size_t count = 0;
+
+  size_t size() const;
+};
+
 class ReplyWriter {
  public:
   // Makes room. `shape` has been checked, and its reply is below 2 GiB; model and version outlive the reply.
@@ -48,7 +57,7 @@ class ReplyWriter {
   // After all rows: OUT_OF_RANGE naming row and output if a score is not finite.
   absl::Status Check() const;
   // The reply; `times` may be null. Ends the writer until the next Start.
-  grpc::ByteBuffer Finish(uint64_t ignored_features, const v1::StageTimes* times);
+  ReplySlices Finish(uint64_t ignored_features, const v1::StageTimes* times);
   // Gives memory back after an error.
   void Reset();
 

@@ -1,17 +1,21 @@
-// Reads a ScoreRequest from its bytes without copying: arrays stay where they came in, and views are made over them.
+// Reads requests from their bytes without copying: arrays stay where they came in, and views are made over them.
 //
-// Unknown fields are skipped; a field that comes twice is merged as protobuf does. All functions may be called from any
-// thread.
+// The bytes come as a stream of blocks, as networks deliver them. Unknown fields are skipped; a field that comes twice
+// is merged as protobuf does. All functions may be called from any thread.
 
 #ifndef WIDELANE_SERVER_FRONT_SCORE_CODEC_H_
 #define WIDELANE_SERVER_FRONT_SCORE_CODEC_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "server/batching/score_task.h"
 #include "server/config/config.h"
 #include "widelane/engine/csr.h"
 
@@ -26,33 +30,69 @@ enum : uint8_t {
   kReplyTopK = 16,
 };
 
+// What the arrays of a Rows message need besides its bytes. Kept between requests for its memory.
+struct RowsMemory {
+  // Arrays that came as plain fields.
+  std::vector<int64_t> indptr;
+  std::vector<int64_t> indices;
+  std::vector<float> values;
+  // Where the others lie, if not in one place.
+  std::vector<ArrayPiece> indptr_pieces;
+  std::vector<ArrayPiece> row_lengths_pieces;
+  std::vector<ArrayPiece> indices_pieces;
+  std::vector<ArrayPiece> values_pieces;
+};
+
+// Its views point into the message, and into the memory at its end.
 struct ScoreRequestView {
+  ScoreRequestView() = default;
+  ScoreRequestView(const ScoreRequestView&) = delete;
+  ScoreRequestView& operator=(const ScoreRequestView&) = delete;
+
+  // Gives memory back that only a large request needs.
+  void Trim();
+
   absl::string_view model;
   absl::string_view version;
   CsrView csr;
+  std::optional<RowContexts> contexts;
   uint8_t outputs = kReplyScores;
   uint32_t top_k = 0;
   bool stage_times = false;
+  Priority priority = Priority::kNormal;
 
-  // Arrays that came as plain fields; `csr` points here then. Kept between requests for their memory.
-  std::vector<int64_t> plain_indptr;
-  std::vector<int64_t> plain_indices;
-  std::vector<float> plain_values;
+  RowsMemory rows_memory;
+  RowsMemory contexts_memory;
+  std::vector<uint32_t> context_of;
+  std::vector<ArrayPiece> context_of_pieces;
+  std::string model_text;  // a name that does not lie in one place
+  std::string version_text;
 };
 
-// Plain arrays up to this many elements are part of what any request costs; longer ones are paid for.
-inline constexpr size_t kFreePlainElements = 1024;
+struct StreamRequestView {
+  uint64_t id = 0;
+  uint32_t timeout_ms = 0;
+  absl::Status error;  // what is wrong with the request, when the message around it can be read
+  ScoreRequestView request;
+};
 
-// Asked before plain fields are decoded into that many bytes more than the message has; an error ends the decoding.
+// Up to this many elements of any list, or bytes of a name, are part of what any request costs; more are paid for.
+inline constexpr size_t kFreeElements = 1024;
+
+// Asked before that many bytes more than the message has are taken; an error ends the decoding.
 using TakeMemory = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 
-// Fills `request` with views into `message`, which must stay where it is as long as they are used.
-// Errors: INVALID_ARGUMENT naming the field; RESOURCE_EXHAUSTED naming the limit for more rows or entries than `limits`
-// allow; what `take` says. After an error `request` is undefined but may be used again.
-absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, TakeMemory take,
-                                ScoreRequestView& request);
-// The same with all the memory it needs.
-absl::Status DecodeScoreRequest(absl::string_view message, const LimitsConfig& limits, ScoreRequestView& request);
+// Fills `request` with views into the next `size` bytes of `in`, which it has; they must stay where they are as long as
+// the views are used.
+// Errors: INVALID_ARGUMENT naming the field; RESOURCE_EXHAUSTED naming the limit for more rows or entries, contexts
+// included, than `limits` allow; what `take` says. After an error `request` is undefined but may be used again.
+absl::Status DecodeScoreRequest(google::protobuf::io::CodedInputStream& in, int size, const LimitsConfig& limits,
+                                TakeMemory take, ScoreRequestView& request);
+// The same for a StreamRequest. What DecodeScoreRequest would say of the request in it becomes its `error`. If that is
+// set before, the request is passed over. Errors: INVALID_ARGUMENT when not even the message around the request can be
+// read.
+absl::Status DecodeStreamRequest(google::protobuf::io::CodedInputStream& in, int size, const LimitsConfig& limits,
+                                 TakeMemory take, StreamRequestView& message);
 
 }  // namespace widelane
 

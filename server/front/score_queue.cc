@@ -5,8 +5,10 @@
 namespace widelane {
 
 namespace {
-// Calls gRPC can hand over before a thread has come to post another one.
+// Calls gRPC can hand over before a thread has come to post another one. Each may hold a message that nobody has looked
+// at yet.
 constexpr size_t kPostedCalls = 128;
+constexpr size_t kPostedStreams = 4;
 }  // namespace
 
 ScoreQueue::ScoreQueue(FrontContext& context, ScoringService& service,
@@ -23,8 +25,19 @@ ScoreQueue::~ScoreQueue() {
 }
 
 void ScoreQueue::Start(size_t threads) {
-  for (size_t i = 0; i < kPostedCalls; ++i) PostAnother();
+  for (size_t i = 0; i < kPostedCalls; ++i) PostUnary();
+  for (size_t i = 0; i < kPostedStreams; ++i) PostStream();
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+void ScoreQueue::Drain() {
+  draining_.store(true, std::memory_order_release);
+  std::vector<StreamCall*> streams;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& stream : streams_.calls) streams.push_back(stream.get());
+  }
+  for (StreamCall* stream : streams) stream->Drain();
 }
 
 bool ScoreQueue::WaitUntilIdle(std::chrono::milliseconds timeout) {
@@ -32,38 +45,50 @@ bool ScoreQueue::WaitUntilIdle(std::chrono::milliseconds timeout) {
   return idle_.wait_for(lock, timeout, [this] { return live_ == 0; });
 }
 
-void ScoreQueue::RequestCall(grpc::ServerContext& context, grpc::ByteBuffer& request,
-                             grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>& writer, void* tag) {
+void ScoreQueue::RequestUnary(grpc::ServerContext& context, grpc::ByteBuffer& request,
+                              grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>& writer, void* tag) {
   service_.RequestScore(&context, &request, &writer, completion_queue_.get(), completion_queue_.get(), tag);
 }
 
-void ScoreQueue::PostAnother() {
-  ScoreCall* call = nullptr;
+void ScoreQueue::RequestStream(grpc::ServerContext& context, StreamCall::Stream& stream, void* tag) {
+  service_.RequestScoreStream(&context, &stream, completion_queue_.get(), completion_queue_.get(), tag);
+}
+
+template <typename Call>
+void ScoreQueue::Post(Pool<Call>& pool) {
+  Call* call = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      calls_.push_back(std::make_unique<ScoreCall>(context_, *this));
-      free_.push_back(calls_.back().get());
+    if (pool.free.empty()) {
+      pool.calls.push_back(std::make_unique<Call>(context_, *this));
+      pool.free.push_back(pool.calls.back().get());
     }
-    call = free_.back();
-    free_.pop_back();
+    call = pool.free.back();
+    pool.free.pop_back();
     ++live_;
   }
   call->Post();
 }
 
-void ScoreQueue::Retire(ScoreCall& call) {
+template <typename Call>
+void ScoreQueue::Retire(Pool<Call>& pool, Call& call) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(&call);
+  pool.free.push_back(&call);
   if (--live_ == 0) idle_.notify_all();
 }
 
+template void ScoreQueue::Post(Pool<UnaryCall>&);
+template void ScoreQueue::Post(Pool<StreamCall>&);
+template void ScoreQueue::Retire(Pool<UnaryCall>&, UnaryCall&);
+template void ScoreQueue::Retire(Pool<StreamCall>&, StreamCall&);
+
 void ScoreQueue::Run() {
+  SoloScorer solo;
   void* tag = nullptr;
   bool ok = false;
   while (completion_queue_->Next(&tag, &ok)) {
-    const auto* known = static_cast<const ScoreCall::Tag*>(tag);
-    known->call->OnEvent(known->event, ok);
+    const auto* known = static_cast<const QueueTag*>(tag);
+    known->user->OnEvent(known->event, ok, solo);
   }
 }
 

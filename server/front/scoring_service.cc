@@ -58,7 +58,7 @@ void ScoringService::FillInfo(const ServedModel& model, v1::ModelInfo& info) con
   if (state == ModelState::kFailed) info.set_error(std::string(model.error().message()));
   if (state != ModelState::kAvailable) return;
   FillLoaded(model.loaded()->model(), info);
-  for (const DeviceInfo& device : context_.batcher.load(std::memory_order_acquire)->engine().devices()) {
+  for (const DeviceInfo& device : context_.engine.load(std::memory_order_acquire)->devices()) {
     info.add_devices(device.id);
   }
 }

@@ -1,4 +1,5 @@
-// The Scoring service: Score as raw bytes on completion queues (ScoreQueue), the rest by gRPC's own threads.
+// The Scoring service: Score and ScoreStream as raw bytes on completion queues (ScoreQueue), the rest by gRPC's own
+// threads.
 
 #ifndef WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_
 #define WIDELANE_SERVER_FRONT_SCORING_SERVICE_H_
@@ -10,7 +11,8 @@
 
 namespace widelane {
 
-class ScoringService final : public v1::Scoring::WithRawMethod_Score<v1::Scoring::Service> {
+class ScoringService final
+    : public v1::Scoring::WithRawMethod_Score<v1::Scoring::WithRawMethod_ScoreStream<v1::Scoring::Service>> {
  public:
   explicit ScoringService(FrontContext& context) : context_(context) {}
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "server/front/limits.h"
 #include "widelane/engine/errors.h"
 
@@ -32,12 +31,10 @@ bool MayRetry(const absl::Status& status) {
 
 }  // namespace
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
+google::rpc::Status ToRpcStatus(const absl::Status& status) {
   const std::string message = Bounded(status.message());
-  const auto code = static_cast<grpc::StatusCode>(status.code());
   google::rpc::Status details;
-  details.set_code(code);
+  details.set_code(static_cast<int>(status.code()));
   details.set_message(message);
   if (const std::optional<std::string> field = ErrorField(status); field.has_value()) {
     google::rpc::BadRequest bad_request;
@@ -51,8 +48,15 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     retry.mutable_retry_delay()->set_nanos(kRetryMilliseconds * 1'000'000);
     details.add_details()->PackFrom(retry);
   }
-  if (details.details_size() == 0) return grpc::Status(code, message);
-  return grpc::Status(code, message, details.SerializeAsString());
+  return details;
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status details = ToRpcStatus(status);
+  const auto code = static_cast<grpc::StatusCode>(details.code());
+  if (details.details_size() == 0) return grpc::Status(code, details.message());
+  return grpc::Status(code, details.message(), details.SerializeAsString());
 }
 
 const char* StatusCodeName(grpc::StatusCode code) {
@@ -66,7 +70,7 @@ const char* StatusCodeName(grpc::StatusCode code) {
 
 absl::Status InRows(const absl::Status& status) {
   const std::optional<std::string> field = ErrorField(status);
-  if (!field.has_value() || absl::StartsWith(*field, "rows.")) return status;
+  if (!field.has_value() || absl::StartsWith(*field, "rows.") || absl::StartsWith(*field, "context")) return status;
   const std::string message(status.message());
   absl::string_view problem = message;
   if (absl::ConsumePrefix(&problem, *field)) absl::ConsumePrefix(&problem, ": ");

@@ -13,7 +13,7 @@ namespace widelane {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& path, Engine& engine) {
   auto model = ReadModelFile(path);
@@ -34,9 +34,9 @@ Loader::~Loader() {
 void Loader::Run() {
   for (const auto& model : registry_.models()) {
     if (stop_) return;
-    const Clock::time_point begin = Clock::now();
+    const steady_clock::time_point begin = steady_clock::now();
     LoadOne(*model);
-    const std::chrono::nanoseconds time = Clock::now() - begin;
+    const std::chrono::nanoseconds time = steady_clock::now() - begin;
     if (model->state() == ModelState::kAvailable) LogLoaded(*model, time);
     metrics_.OnModelState(*model, engine_.devices(), time);
     state_.SetModelsAvailable(registry_.available());

@@ -53,7 +53,8 @@ Metrics::Metrics()
       model_load_(Gauges("widelane_model_load_seconds", "Time it took to load a model, or to fail.")),
       route_cost_(Gauges("widelane_route_cost_seconds",
                          "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")) {
-  auto& requests = Counters("widelane_requests_total", "Calls that ended, by method and status code.");
+  auto& requests =
+      Counters("widelane_requests_total", "Calls, and messages of streams, that ended, by method and status code.");
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
     for (size_t code = 0; code < kStatusCodes; ++code) {
@@ -72,7 +73,9 @@ Metrics::Metrics()
                                "Pieces of batches that a GPU failed to score and the CPU scored instead.")
                           .Add({});
   entries_ = &Counters("widelane_entries_total", "Entries of the rows that were scored and answered.").Add({});
-  in_flight_ = &Gauges("widelane_requests_in_flight", "Calls received and not yet ended.").Add({});
+  in_flight_ =
+      &Gauges("widelane_requests_in_flight", "Calls and messages of streams received and not yet ended.").Add({});
+  streams_open_ = &Gauges("widelane_streams_open", "ScoreStream calls received and not yet ended.").Add({});
   ready_ = &Gauges("widelane_ready", "1 when the server says it is ready.").Add({});
   models_available_ = &Gauges("widelane_models_available", "Models and versions that are served.").Add({});
   cpu_fallback_ = &Gauges("widelane_cpu_fallback", "1 when no GPU could be had and the CPU was chosen for it.").Add({});

@@ -28,9 +28,9 @@
 namespace widelane {
 
 // Methods of the Scoring service.
-enum class Method : uint8_t { kScore, kListModels, kGetModel };
-inline constexpr size_t kMethods = 3;
-inline constexpr std::array<const char*, kMethods> kMethodNames = {"Score", "ListModels", "GetModel"};
+enum class Method : uint8_t { kScore, kScoreStream, kListModels, kGetModel };
+inline constexpr size_t kMethods = 4;
+inline constexpr std::array<const char*, kMethods> kMethodNames = {"Score", "ScoreStream", "ListModels", "GetModel"};
 inline constexpr size_t kStatusCodes = 17;
 
 // Of one model and version.
@@ -52,9 +52,12 @@ class Metrics : public BatchObserver {
   void OnModelState(const ServedModel& model, const std::vector<DeviceInfo>& devices, std::chrono::nanoseconds time);
   void SetReady(bool ready, size_t models_available);
 
-  // Around each call.
+  // Around each call, and each message of a stream.
   void OnCallStart();
   void OnCallEnd(Method method, int code, std::chrono::nanoseconds duration);
+  // Around each stream.
+  void OnStreamStart() { streams_open_->Increment(); }
+  void OnStreamEnd() { streams_open_->Decrement(); }
   void OnRefused(const absl::Status& status);
   void OnRequestBytes(uint64_t bytes) { bytes_in_->Increment(static_cast<double>(bytes)); }
   void OnReplyBytes(uint64_t bytes) { bytes_out_->Increment(static_cast<double>(bytes)); }
@@ -106,6 +109,7 @@ class Metrics : public BatchObserver {
   std::array<Histogram*, kMethods> durations_{};
   std::vector<Refusal> refusals_;
   prometheus::Gauge* in_flight_ = nullptr;
+  prometheus::Gauge* streams_open_ = nullptr;
   prometheus::Gauge* ready_ = nullptr;
   prometheus::Gauge* models_available_ = nullptr;
   prometheus::Gauge* cpu_fallback_ = nullptr;

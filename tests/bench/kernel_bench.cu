@@ -34,6 +34,7 @@ struct Work {
   SumKind kind = SumKind::kNarrow;  // of one-output kernels only, where `forced`
   bool forced = false;
   uint32_t long_rows = 0;  // of 100,000 entries
+  uint32_t contexts = 0;   // that rows share
 };
 
 HostBatch MakeBatch(const Work& work) {
@@ -47,6 +48,7 @@ HostBatch MakeBatch(const Work& work) {
     batch.row_begin.push_back(static_cast<uint32_t>(batch.indices.size()));
   }
   batch.MakeValues(work.values, random);
+  if (work.contexts > 0) batch.MakeContexts(work.contexts, work.model, random);
   return batch;
 }
 
@@ -194,6 +196,9 @@ std::vector<Work> AllWork() {
       {"100M zipf 200k x 40 warp rows", large, 200000, 40, true, ones, 0, true, rows, true},
       {"100M zipf 20k x 214", large, 20000, 214, true},
       {"54k 100k x 40 with 20 rows of 100,000", text, 100000, 40, false, ones, 0, true, by8, false, 20},
+      {"54k uniform 200k x 40 with 1,000 contexts", text, 200000, 40, false, ones, 0, true, rows, false, 0, 1000},
+      {"54k uniform 200k x 11 with 1,000 contexts", text, 200000, 11, false, ones, 0, true, rows, false, 0, 1000},
+      {"54k uniform 1k x 40 with 10 contexts", text, 1000, 40, false, ones, 0, true, rows, false, 0, 10},
       {"54k x 2 outputs 200k x 40", labels(54000, 2, WeightType::kFloat32, Link::kSoftmax), 200000, 40, false},
       {"54k x 20 outputs 50k x 40", labels(54000, 20, WeightType::kFloat32, Link::kSigmoid), 50000, 40, false},
       {"54k x 20 outputs 50k x 40 best 3", labels(54000, 20, WeightType::kFloat32, Link::kSigmoid), 50000, 40, false,
@@ -204,6 +209,8 @@ std::vector<Work> AllWork() {
       {"54k x 1000 10k x 40 raw", thousand, 10000, 40, true, ones, 0, false},
       {"54k x 1000 10k x 40 scores", thousand, 10000, 40, true},
       {"54k x 1000 10k x 40 best 10", thousand, 10000, 40, true, ones, 10},
+      {"54k x 1000 10k x 40 scores with 100 contexts", thousand, 10000, 40, true, ones, 0, true, rows, false, 0, 100},
+      {"54k x 1000 10k x 40 best 10 with 100 contexts", thousand, 10000, 40, true, ones, 10, true, rows, false, 0, 100},
       {"54k x 1000 10k x 40 best 128", thousand, 10000, 40, true, ones, 128},
       {"54k x 1000 10k x 40 best 10 softmax", thousand_softmax, 10000, 40, true, ones, 10},
       {"54k x 1000 float16 10k x 40 scores", thousand16, 10000, 40, true},

@@ -20,6 +20,7 @@ struct Case {
   RowLayout layout = RowLayout::kLengths8;
   bool narrow = true;
   uint32_t slack = 0;
+  uint32_t contexts = 0;  // lines of sums, of which each row gets one
   uint32_t best = 0;
   bool little_scratch = false;
   uint32_t parts = 0;     // > 0: cut by features, sums added up afterwards
@@ -39,6 +40,7 @@ Case MakeCase(std::mt19937_64& random) {
   static constexpr uint32_t kMeans[] = {0, 1, 5, 11, 25, 40, 60, 130};
   static constexpr uint32_t kUniform[] = {1, 7, 40, 300};
   static constexpr uint32_t kBests[] = {1, 2, 5, 10, 16, 17, 40, 128};
+  static constexpr uint32_t kLines[] = {1, 2, 65, 1000};
   static constexpr Link kLinks[] = {Link::kIdentity, Link::kSigmoid, Link::kSoftmax, Link::kOneVsRest, Link::kExp};
   static constexpr WeightType kTypes[] = {WeightType::kFloat32, WeightType::kFloat16, WeightType::kBfloat16,
                                           WeightType::kInt8};
@@ -69,6 +71,7 @@ Case MakeCase(std::mt19937_64& random) {
     c.layout = RowLayout::kUniform;
     c.mean = OneOf(kUniform, random);
   }
+  if (random() % 2 == 0) c.contexts = OneOf(kLines, random);
   return c;
 }
 
@@ -84,6 +87,7 @@ HostBatch MakeBatch(const Case& c, std::mt19937_64& random) {
     batch.row_begin.push_back(static_cast<uint32_t>(batch.indices.size()));
   }
   batch.MakeValues(c.values, random);
+  if (c.contexts > 0) batch.MakeContexts(c.contexts, c.model, random);
   return batch;
 }
 
@@ -174,10 +178,11 @@ std::string RunCase(const Case& c, std::mt19937_64& random) {
 void Print(uint32_t number, const Case& c, const std::string& difference) {
   std::printf(
       "case %u: outputs %u features %u type %d link %d split %d ties %d rows %u from %u mean %u long %d values %d "
-      "layout %d narrow %d slack %u best %u little scratch %d parts %u from raw %d: %s\n",
+      "layout %d narrow %d slack %u contexts %u best %u little scratch %d parts %u from raw %d: %s\n",
       number, c.model.outputs, c.model.features, static_cast<int>(c.model.type), static_cast<int>(c.model.link),
       c.model.split, c.model.ties, c.rows, c.first_row, c.mean, c.long_row, static_cast<int>(c.values),
-      static_cast<int>(c.layout), c.narrow, c.slack, c.best, c.little_scratch, c.parts, c.from_raw, difference.c_str());
+      static_cast<int>(c.layout), c.narrow, c.slack, c.contexts, c.best, c.little_scratch, c.parts, c.from_raw,
+      difference.c_str());
 }
 
 }  // namespace

@@ -156,6 +156,20 @@ void HostBatch::MakeValues(ValueKind values, std::mt19937_64& random) {
   }
 }
 
+// Of any size that sums may have, or so that outputs tie.
+void HostBatch::MakeContexts(uint32_t lines, const ModelShape& model, std::mt19937_64& random) {
+  for (uint64_t i = 0; i < uint64_t{lines} * model.outputs; ++i) {
+    const auto any = static_cast<int64_t>(random());
+    const auto few = static_cast<int64_t>(random() % 5) - 2;
+    context_sums.push_back(model.ties ? few * (int64_t{1} << 37) : any >> (2 + random() % 40));
+  }
+  for (uint32_t r = 0; r < rows(); ++r) context_line.push_back(static_cast<uint16_t>(random() % lines));
+}
+
+int64_t HostBatch::ContextSum(uint32_t row, uint32_t output, uint32_t outputs) const {
+  return context_sums.empty() ? 0 : context_sums[size_t{context_line[row]} * outputs + output];
+}
+
 DeviceBatch::DeviceBatch(const HostBatch& batch, bool narrow, RowLayout layout, uint32_t slack)
     : slack_(slack), layout_(layout), host_row_begin_(batch.row_begin) {
   if (layout == RowLayout::kRowBegin) {
@@ -184,6 +198,9 @@ DeviceBatch::DeviceBatch(const HostBatch& batch, bool narrow, RowLayout layout, 
   if (batch.kind == ValueKind::kFloat16) values16_ = Keep(Shifted(batch.values16, slack));
   if (batch.kind == ValueKind::kFloat32) values32_ = Keep(Shifted(batch.values32, slack));
   if (batch.kind != ValueKind::kOnes) row_max_ = Keep(batch.row_max);
+  if (batch.context_sums.empty()) return;
+  context_sums_ = Keep(batch.context_sums);
+  context_line_ = Keep(batch.context_line);
 }
 
 void DeviceBatch::Describe(uint32_t first_row, uint32_t rows, ScoreArguments& arguments) const {
@@ -203,6 +220,8 @@ void DeviceBatch::Describe(uint32_t first_row, uint32_t rows, ScoreArguments& ar
   arguments.values16 = After(values16_, entry);
   arguments.values32 = After(values32_, entry);
   arguments.row_max = row_max_.data();
+  arguments.context_sums = context_sums_.data();
+  arguments.context_line = context_line_.data();
 }
 
 LongRows::LongRows(const HostBatch& batch, uint32_t outputs, uint32_t first_row, uint32_t count) {
@@ -234,7 +253,8 @@ RowResult Reference(const MadeModel& model, const HostBatch& batch, uint32_t row
   }
   RowResult result;
   for (uint32_t k = 0; k < outputs; ++k) {
-    result.raw.push_back(numeric::RawSum(sums[k], grid.step, model.scale(k), model.bias(k)));
+    const int64_t whole = sums[k] + batch.ContextSum(row, k, outputs);
+    result.raw.push_back(numeric::RawSum(whole, grid.step, model.scale(k), model.bias(k)));
   }
   const double max = *std::max_element(result.raw.begin(), result.raw.end());
   int64_t steps = 0;

@@ -89,11 +89,17 @@ struct HostBatch {
   std::vector<uint16_t> values16;
   std::vector<float> values32;
   std::vector<float> row_max;
+  std::vector<int64_t> context_sums;  // empty: rows have no contexts
+  std::vector<uint16_t> context_line;
 
   uint32_t rows() const { return static_cast<uint32_t>(row_begin.size() - 1); }
   float Value(uint32_t entry) const;
   // Fills values and row_max for the rows there are.
   void MakeValues(ValueKind values, std::mt19937_64& random);
+  // Fills the contexts, `lines` of them for a model of this shape, for the rows there are.
+  void MakeContexts(uint32_t lines, const ModelShape& model, std::mt19937_64& random);
+  // What a row's context adds to an output's sum.
+  int64_t ContextSum(uint32_t row, uint32_t output, uint32_t outputs) const;
 };
 
 // The same on the device, `slack` elements into its arrays.
@@ -124,6 +130,8 @@ class DeviceBatch {
   DeviceArray<uint16_t> values16_;
   DeviceArray<float> values32_;
   DeviceArray<float> row_max_;
+  DeviceArray<int64_t> context_sums_;
+  DeviceArray<uint16_t> context_line_;
 };
 
 // The long rows of a call, on the device.

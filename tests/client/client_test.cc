@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -85,6 +86,12 @@ TEST(Client, SendsWhatIsAskedAndGivesPlainVectors) {
   request.outputs = {Output::kScores, Output::kRaw, Output::kLabels, Output::kTopK};
   request.top_k = 1;
   request.stage_times = true;
+  Rows contexts;
+  contexts.Add({5});
+  request.contexts = contexts;
+  const std::vector<uint32_t> context_of = {0};
+  request.context_of = context_of;
+  request.priority = Priority::kLow;
   const auto reply = ConnectTo(service)->Score(request);
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(seen.model(), "m");
@@ -92,6 +99,9 @@ TEST(Client, SendsWhatIsAskedAndGivesPlainVectors) {
   EXPECT_THAT(seen.outputs(), ElementsAre(v1::SCORES, v1::RAW, v1::LABELS, v1::TOP_K));
   EXPECT_EQ(seen.top_k(), 1);
   EXPECT_TRUE(seen.stage_times());
+  EXPECT_EQ(seen.contexts().indices().data().size(), 2);
+  EXPECT_EQ(seen.context_of().data().size(), 2);
+  EXPECT_EQ(seen.priority(), v1::LOW);
   EXPECT_EQ(reply->version, "7");
   EXPECT_THAT(reply->scores, ElementsAre(0.5F, 0.25F));
   EXPECT_THAT(reply->raw, ElementsAre(1.5));
@@ -350,6 +360,23 @@ TEST(Client, GivesManyThreadsTheirOwnAnswers) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(Client, ReachesAServerBehindAUnixSocket) {
+  StubService service;
+  service.on_score = Echo;
+  const std::string path = ::testing::TempDir() + "client_test_" + std::to_string(getpid());
+  service.Start("unix:" + path);
+  Rows rows;
+  rows.Add({9});
+  for (const bool check_health : {true, false}) {
+    ClientOptions options;
+    options.check_health = check_health;
+    const auto reply = ConnectTo(service, options)->Score(RequestFor(rows));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_THAT(reply->scores, ElementsAre(9));
+  }
+  unlink(path.c_str());
 }
 
 TEST(Client, WaitsForAsynchronousCallsAtItsEnd) {

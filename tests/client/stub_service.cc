@@ -8,17 +8,17 @@
 
 namespace widelane {
 
-void StubService::Start() {
+void StubService::Start(const std::string& address) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address.empty() ? "127.0.0.1:0" : address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(this);
   builder.SetMaxReceiveMessageSize(static_cast<int>(max_message_bytes));
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) std::abort();
-  address_ = "127.0.0.1:" + std::to_string(port);
+  address_ = address.empty() ? "127.0.0.1:" + std::to_string(port) : address;
 }
 
 StubService::~StubService() {
@@ -29,6 +29,10 @@ grpc::Status StubService::Score(grpc::ServerContext* /*context*/, const v1::Scor
                                 v1::ScoreReply* reply) {
   ++score_calls_;
   return on_score(*request, *reply);
+}
+
+grpc::Status StubService::ScoreStream(grpc::ServerContext* context, Stream* stream) {
+  return on_stream(++stream_calls_, *context, *stream);
 }
 
 grpc::Status StubService::ListModels(grpc::ServerContext* /*context*/, const v1::ListModelsRequest* /*request*/,

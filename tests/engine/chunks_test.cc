@@ -98,11 +98,15 @@ TEST(FromRow, MovesEveryArrayThatIsThere) {
   const std::vector<uint32_t> row_begin(200);
   const std::vector<uint32_t> group_begin(10);
   const std::vector<uint8_t> lengths(200);
+  const std::vector<int64_t> context_sums(20);
+  const std::vector<uint16_t> context_line(200);
   std::vector<float> scores(1000);
   std::vector<uint32_t> best(1000);
   BatchView batch = Batch(row_begin);
   batch.group_begin = group_begin.data();
   batch.lengths8 = lengths.data();
+  batch.context_sums = context_sums.data();
+  batch.context_line = context_line.data();
   batch.scores = scores.data();
   batch.best = 2;
   batch.best_outputs = best.data();
@@ -111,6 +115,8 @@ TEST(FromRow, MovesEveryArrayThatIsThere) {
   EXPECT_EQ(group.group_begin, group_begin.data() + 2);
   EXPECT_EQ(group.lengths8, lengths.data() + 64);
   EXPECT_EQ(group.lengths16, nullptr);
+  EXPECT_EQ(group.context_sums, context_sums.data());
+  EXPECT_EQ(group.context_line, context_line.data() + 64);
   EXPECT_EQ(group.scores, scores.data() + 64 * 5);
   EXPECT_EQ(group.best_outputs, best.data() + 64 * 2);
   EXPECT_EQ(group.raw, nullptr);
@@ -118,6 +124,7 @@ TEST(FromRow, MovesEveryArrayThatIsThere) {
   EXPECT_EQ(row.row_begin, row_begin.data() + 65);
   EXPECT_EQ(row.group_begin, nullptr);
   EXPECT_EQ(row.lengths8, nullptr);
+  EXPECT_EQ(row.context_line, context_line.data() + 65);
 }
 
 TEST(CutFeatures, FollowsTheParts) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "harness.h"
 #include "plain_memory.h"
 #include "thread_pool.h"
+#include "widelane/engine/context_sums.h"
 #include "widelane/engine/engine.h"
 
 namespace widelane {
@@ -91,6 +93,7 @@ struct Job {
   std::vector<int64_t> long_rows;  // lengths of further rows, spread among the others
   int64_t shortest = 0;            // of the others
   int64_t longest = 40;
+  size_t contexts = 0;  // that the rows share
 };
 
 std::vector<Row> RowsOf(const Job& job, Random& random) {
@@ -105,6 +108,25 @@ std::vector<Row> RowsOf(const Job& job, Random& random) {
   SetValues(job.kind.values, rows, random);
   return rows;
 }
+
+// Contexts of a job, and which of them each of `rows` rows has.
+struct MadeContexts {
+  test::CsrArrays features;
+  std::vector<uint32_t> of;
+
+  MadeContexts(const Job& job, size_t rows, Random& random) : features(Made(job, random), HasValues(job)) {
+    for (size_t r = 0; r < rows; ++r) of.push_back(static_cast<uint32_t>(random() % job.contexts));
+  }
+  RowContexts view() const { return {features.view(), TypedArray::Of(ElementType::kU32, of.data(), of.size())}; }
+
+  static bool HasValues(const Job& job) { return job.kind.values != Values::kOnes; }
+  static std::vector<Row> Made(const Job& job, Random& random) {
+    std::vector<Row> rows =
+        test::RandomRows(job.contexts, {.features = job.model.features, .longest = 60, .has_values = false}, random);
+    SetValues(job.kind.values, rows, random);
+    return rows;
+  }
+};
 
 EngineOptions SmallOptions() {
   EngineOptions options;
@@ -144,15 +166,23 @@ class CudaLane : public ::testing::Test {
     return MakeShardedCudaDevice(std::vector<DeviceInfo>(times, gpu().info()), options_);
   }
 
-  void Pack(std::shared_ptr<const Model> model, const Job& job, const std::vector<Row>& rows) {
+  void Pack(const std::shared_ptr<const Model>& model, const Job& job, const std::vector<Row>& rows, Random& random) {
     const test::CsrArrays arrays(rows, job.kind.values != Values::kOnes);
     const CsrView view = arrays.view();
-    slab_->Open(std::make_shared<LoadedModel>(std::move(model), std::vector<std::unique_ptr<ResidentModel>>(), false),
-                job.kind);
-    const auto segment = slab_->Claim(rows.size(), view.indices.count, job.wants);
+    BatchKind kind = job.kind;
+    kind.contexts = job.contexts > 0;
+    ContextSums sums;
+    std::optional<MadeContexts> contexts;
+    if (kind.contexts) {
+      contexts.emplace(job, rows.size(), random);
+      const absl::Status status = sums.Compute(*model, view, contexts->view(), kind.values, options_.slab.context_sums);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    slab_->Open(std::make_shared<LoadedModel>(model, std::vector<std::unique_ptr<ResidentModel>>(), false), kind);
+    const auto segment = slab_->Claim(rows.size(), view.indices.count, job.wants, kind.contexts ? sums.lines() : 0);
     ASSERT_TRUE(segment.has_value()) << "the rows do not fit into the slab";
     RowCursor cursor(view);
-    const auto packed = PackRows(view, cursor, *slab_, *segment);
+    const auto packed = PackRows(view, cursor, *slab_, *segment, kind.contexts ? &sums : nullptr);
     ASSERT_TRUE(packed.ok()) << packed.status();
     slab_->Seal();
   }
@@ -187,9 +217,9 @@ class CudaLane : public ::testing::Test {
   // Every way through a lane of `device`, against the CPU.
   void ExpectCpusBits(Device& device, Lane& lane, const Job& job, Random& random) {
     SCOPED_TRACE(absl::StrCat(test::Describe(job.model), ", values ", static_cast<int>(job.kind.values), ", best ",
-                              job.kind.best, ", ", job.rows, " rows"));
+                              job.kind.best, ", ", job.rows, " rows, ", job.contexts, " contexts"));
     const std::shared_ptr<const Model> model = test::RandomModel(job.model, random);
-    Pack(model, job, RowsOf(job, random));
+    Pack(model, job, RowsOf(job, random), random);
     if (HasFatalFailure()) return;
     const auto cpu_lane = *cpu_->MakeLane();
     const auto cpu_resident = *cpu_->Load(*model);
@@ -235,6 +265,7 @@ Job AnyJob(Random& random) {
   // Lengths in one byte, in two, and in none.
   if (random() % 3 == 0) job.long_rows = {400, 1500, 20'000};
   if (random() % 10 == 0) job.long_rows = {70'000};
+  if (random() % 2 == 0) job.contexts = AnyOf({size_t{1}, size_t{3}, size_t{20}}, random);
   return job;
 }
 
@@ -250,6 +281,7 @@ std::vector<Job> UniformJobs() {
         job.rows = std::min<size_t>(3001, static_cast<size_t>(100'000 / length));
         job.shortest = length;
         job.longest = length;
+        job.contexts = jobs.size() % 2 == 0 ? 5 : 0;
       }
     }
   }
@@ -277,16 +309,19 @@ TEST_F(CudaLane, StreamsALargeBatchInManyChunks) {
   auto lane = *gpu().MakeLane();
   for (const Values values : {Values::kOnes, Values::kFloat16, Values::kFloat32}) {
     for (const uint32_t outputs : {1U, 60U}) {
-      Job job;
-      job.model = {.features = 70'000 / outputs, .outputs = outputs, .link = Link::kSigmoid};
-      job.kind.values = values;
-      job.rows = 4000;
-      stages_ = {};
-      ExpectCpusBits(gpu(), *lane, job, random);
-      EXPECT_GT(stages_[Stage::kLaunch].count(), 0);
-      EXPECT_GT(stages_[Stage::kTransferIn].count(), 0);
-      EXPECT_GT(stages_[Stage::kCompute].count(), 0);
-      EXPECT_EQ(stages_[Stage::kTransferOut].count() > 0, outputs > 1) << "few results are written by the kernels";
+      for (const size_t contexts : {0, 20}) {
+        Job job;
+        job.model = {.features = 70'000 / outputs, .outputs = outputs, .link = Link::kSigmoid};
+        job.kind.values = values;
+        job.rows = 4000;
+        job.contexts = contexts;
+        stages_ = {};
+        ExpectCpusBits(gpu(), *lane, job, random);
+        EXPECT_GT(stages_[Stage::kLaunch].count(), 0);
+        EXPECT_GT(stages_[Stage::kTransferIn].count(), 0);
+        EXPECT_GT(stages_[Stage::kCompute].count(), 0);
+        EXPECT_EQ(stages_[Stage::kTransferOut].count() > 0, outputs > 1) << "few results are written by the kernels";
+      }
     }
   }
 }
@@ -326,7 +361,7 @@ TEST_F(CudaLane, FinishesOnAnotherThread) {
   Random random(10);
   Job job;
   const std::shared_ptr<const Model> model = test::RandomModel(job.model, random);
-  Pack(model, job, RowsOf(job, random));
+  Pack(model, job, RowsOf(job, random), random);
   ASSERT_TRUE(gpu().BindThread().ok());
   const auto resident = *gpu().Load(*model);
   auto lane = *gpu().MakeLane();
@@ -346,7 +381,7 @@ TEST_F(CudaLane, TwoWorkAtOnce) {
   job.model.link = Link::kSigmoid;
   job.rows = 3000;
   const std::shared_ptr<const Model> model = test::RandomModel(job.model, random);
-  Pack(model, job, RowsOf(job, random));
+  Pack(model, job, RowsOf(job, random), random);
   const auto cpu_lane = *cpu_->MakeLane();
   const auto cpu_resident = *cpu_->Load(*model);
   const Results expected = Score(*cpu_lane, *cpu_resident, *model, {}, false);
@@ -433,6 +468,7 @@ TEST_F(CudaLane, ShardsOfManyOutputsGoByTheRow) {
       job.model = {.features = 300, .outputs = outputs, .link = link};
       job.kind = {.values = Values::kFloat16, .best = 5};
       job.rows = 130;
+      job.contexts = 3;
       job.long_rows = {1500};
       ExpectCpusBits(*device, *lane, job, random);
       job.long_rows = {};
@@ -474,8 +510,9 @@ TEST_F(CudaLane, CusparseComesClose) {
       Job job;
       job.model = {.features = 300, .outputs = outputs, .type = type, .link = Link::kSigmoid};
       job.kind.values = AnyOf({Values::kOnes, Values::kFloat16, Values::kFloat32}, random);
+      job.contexts = outputs == 20 ? 3 : 0;
       const std::shared_ptr<const Model> model = test::RandomModel(job.model, random);
-      Pack(model, job, RowsOf(job, random));
+      Pack(model, job, RowsOf(job, random), random);
       const auto cpu_lane = *cpu_->MakeLane();
       const auto cpu_resident = *cpu_->Load(*model);
       const Results expected = Score(*cpu_lane, *cpu_resident, *model, {}, false);
@@ -499,7 +536,7 @@ TEST_F(CudaLaneDeathTest, MemoryThatIsNotPinnedStopsTheProcess) {
   slab_ = *Slab::Create(options_.slab, memory);
   Job job;
   const std::shared_ptr<const Model> model = test::RandomModel(job.model, random);
-  Pack(model, job, RowsOf(job, random));
+  Pack(model, job, RowsOf(job, random), random);
   ASSERT_TRUE(gpu().BindThread().ok());
   const auto resident = *gpu().Load(*model);
   auto lane = *gpu().MakeLane();

@@ -62,17 +62,20 @@ std::unique_ptr<Engine> CpuEngine(Route route = Route::kAuto) {
   return *Engine::Create(options);
 }
 
+void Fill(Slab& slab, const std::shared_ptr<const LoadedModel>& model, const std::vector<Row>& rows) {
+  const test::CsrArrays arrays(rows, true);
+  const CsrView view = arrays.view();
+  slab.Open(model, {.values = Values::kFloat32});
+  RowCursor cursor(view);
+  EXPECT_TRUE(PackRows(view, cursor, slab, *slab.Claim(rows.size(), view.indices.count, kWantScores | kWantRaw)).ok());
+  slab.Seal();
+}
+
 // A sealed batch of `rows`.
 SlabHandle Batch(Engine& engine, const std::shared_ptr<const LoadedModel>& model, const std::vector<Row>& rows) {
   SlabHandle slab = engine.TakeSlab();
   EXPECT_NE(slab, nullptr);
-  const test::CsrArrays arrays(rows, true);
-  const CsrView view = arrays.view();
-  slab->Open(model, {.values = Values::kFloat32});
-  RowCursor cursor(view);
-  EXPECT_TRUE(
-      PackRows(view, cursor, *slab, *slab->Claim(rows.size(), view.indices.count, kWantScores | kWantRaw)).ok());
-  slab->Seal();
+  Fill(*slab, model, rows);
   return slab;
 }
 
@@ -100,6 +103,11 @@ class FakeGpus : public ::testing::Test {
     model_ = *engine_->Load(test::RandomModel({.features = 100, .outputs = 3, .link = Link::kSoftmax}, random));
     rows_ = test::RandomRows(300, {.features = 100}, random);
     expected_ = test::ReferenceScores(model_->model(), rows_);
+  }
+
+  // Whether a batch of so many rows of 40 entries would start at once.
+  bool Starts(uint64_t rows, Where where = Where::kAnywhere) const {
+    return engine_->StartsAtOnce(*model_, {.values = Values::kFloat32}, rows, 40 * rows, where);
   }
 
   std::vector<std::shared_ptr<FakeDeviceControl>> controls_;
@@ -209,22 +217,64 @@ TEST_F(FakeGpus, SmallBatchesStayOnTheCpuWhereTheEngineMayChoose) {
   EXPECT_EQ(controls_[0]->batches(), before + 1);
 }
 
-TEST_F(FakeGpus, AreIdleUntilEachLaneHasABatch) {
-  Start(1);
-  EXPECT_TRUE(engine_->HasIdleDevice(*model_));
+TEST_F(FakeGpus, StartBatchesAtOnceUntilEachLaneHasOne) {
+  for (const Route route : {Route::kAuto, Route::kMapped, Route::kCopied}) {
+    EngineOptions options = Options();
+    options.route = route;
+    controls_.clear();
+    Start(1, options);
+    EXPECT_TRUE(Starts(300));
+    const uint64_t before = controls_[0]->batches();
+    controls_[0]->Block();
+    BatchWaiter first;
+    BatchWaiter second;
+    engine_->Submit(Batch(*engine_, model_, rows_), first, Where::kAnywhere);
+    EXPECT_TRUE(Starts(300)) << "there are two lanes";
+    engine_->Submit(Batch(*engine_, model_, rows_), second, Where::kAnywhere);
+    EXPECT_TRUE(controls_[0]->WaitForBatches(before + 2, kPatience));
+    EXPECT_FALSE(Starts(300));
+    EXPECT_FALSE(Starts(1)) << "the CPU is for GPUs that fail";
+    controls_[0]->Unblock();
+    ASSERT_NE(first.Wait(), nullptr);
+    ASSERT_NE(second.Wait(), nullptr);
+    EXPECT_TRUE(Starts(300));
+  }
+}
+
+TEST_F(FakeGpus, ABatchForAllOfThemWaitsForALaneOfEach) {
+  EngineOptions options = Options();
+  options.route = Route::kAllGpus;
+  Start(2, options);
+  EXPECT_TRUE(Starts(2000));
+  const uint64_t before = controls_[1]->batches();
+  controls_[1]->Block();
+  BatchWaiter waiters[2];
+  for (BatchWaiter& waiter : waiters) engine_->Submit(Batch(*engine_, model_, rows_), waiter, Where::kAnywhere);
+  EXPECT_TRUE(controls_[1]->WaitForBatches(before + 2, kPatience));
+  EXPECT_FALSE(Starts(2000)) << "one of them has two batches on two lanes";
+  controls_[1]->Unblock();
+  for (BatchWaiter& waiter : waiters) ASSERT_NE(waiter.Wait(), nullptr);
+  EXPECT_TRUE(Starts(2000));
+}
+
+// Where the engine may choose, small batches go to the CPU, and its threads decide for them alone.
+TEST_F(FakeGpus, DoNotHoldUpBatchesThatTheCallerScores) {
+  EngineOptions options = Options();
+  options.devices.kind = DeviceSelection::Kind::kAuto;
+  Start(1, options);
   const uint64_t before = controls_[0]->batches();
   controls_[0]->Block();
-  BatchWaiter first;
-  BatchWaiter second;
-  engine_->Submit(Batch(*engine_, model_, rows_), first, Where::kAnywhere);
-  EXPECT_TRUE(engine_->HasIdleDevice(*model_)) << "there are two lanes";
-  engine_->Submit(Batch(*engine_, model_, rows_), second, Where::kAnywhere);
+  BatchWaiter waiters[2];
+  for (BatchWaiter& waiter : waiters) {
+    engine_->Submit(Batch(*engine_, model_, rows_), waiter, Where::kAnywhere, Route::kCopied);
+  }
   EXPECT_TRUE(controls_[0]->WaitForBatches(before + 2, kPatience));
-  EXPECT_FALSE(engine_->HasIdleDevice(*model_));
+  EXPECT_TRUE(Starts(1));
+  EXPECT_TRUE(Starts(1, Where::kEngineThreads)) << "the pool is idle";
+  EXPECT_TRUE(engine_->IsFirstHere(*model_, {.values = Values::kFloat32}, 1, 40));
+  EXPECT_FALSE(engine_->IsFirstHere(*model_, {.values = Values::kFloat32}, 100'000, 4'000'000));
   controls_[0]->Unblock();
-  ASSERT_NE(first.Wait(), nullptr);
-  ASSERT_NE(second.Wait(), nullptr);
-  EXPECT_TRUE(engine_->HasIdleDevice(*model_));
+  for (BatchWaiter& waiter : waiters) ASSERT_NE(waiter.Wait(), nullptr);
 }
 
 TEST_F(FakeGpus, AreIdleAgainWhenTheListenerIsTold) {
@@ -234,7 +284,7 @@ TEST_F(FakeGpus, AreIdleAgainWhenTheListenerIsTold) {
   std::atomic<int> calls{0};
   Calling listener([&](SlabHandle slab) {
     slab.reset();
-    idle += engine_->HasIdleDevice(*model_) ? 1 : 0;
+    idle += Starts(1) ? 1 : 0;
     ++calls;
   });
   for (int round = 0; round < 50; ++round) {
@@ -351,6 +401,72 @@ TEST(Engine, ScoresSmallBatchesOnTheCallingThreadOnlyWhereAllowed) {
   EXPECT_NE(scorer, std::this_thread::get_id());
 }
 
+TEST(Engine, ScoresASlabOfTheCallersOwnOnItsThread) {
+  for (const Route route : {Route::kAuto, Route::kInline}) {
+    const auto engine = CpuEngine(route);
+    const auto model = *engine->Load(test::R4());
+    const auto slab = engine->MakeSlab({.rows = 8, .entries = 64, .results = 8, .context_sums = 8});
+    ASSERT_NE(slab, nullptr);
+    for (int round = 0; round < 3; ++round) {
+      Fill(*slab, model, OneRow());
+      ASSERT_TRUE(engine->IsFirstHere(*model, slab->kind(), slab->rows(), slab->entries()));
+      ASSERT_TRUE(engine->ScoreHere(*slab));
+      EXPECT_TRUE(slab->status.ok()) << slab->status;
+      EXPECT_EQ(slab->device, 0);
+      EXPECT_EQ(slab->route, Route::kInline);
+      EXPECT_GT(slab->stages[Stage::kCompute].count(), 0);
+      EXPECT_NEAR(slab->scores(0)[0], 0.994779874, 1e-7);
+    }
+    slab->Close();
+    EXPECT_EQ(model.use_count(), 1) << "the slab keeps no model alive";
+  }
+}
+
+TEST(Engine, ScoresNothingHereThatItWouldSendElsewhere) {
+  const auto engine = CpuEngine(Route::kPool);
+  const auto model = *engine->Load(test::R4());
+  const auto slab = engine->MakeSlab({.rows = 8, .entries = 64, .results = 8, .context_sums = 8});
+  Fill(*slab, model, OneRow());
+  EXPECT_FALSE(engine->IsFirstHere(*model, slab->kind(), 1, 1));
+  EXPECT_FALSE(engine->ScoreHere(*slab));
+  EXPECT_EQ(slab->device, -1);
+  EXPECT_EQ(slab->route, Route::kAuto);
+}
+
+TEST(Engine, ScoresHereOnAsManyThreadsAsTheCpuHas) {
+  auto control = std::make_shared<FakeDeviceControl>();
+  Backends backends;
+  backends.devices.push_back(FakeDevice::Cpu(control));
+  EngineOptions options = Options();
+  options.devices.kind = DeviceSelection::Kind::kCpu;
+  const auto engine = *Engine::CreateWithDevices(options, std::move(backends));
+  const auto model = *engine->Load(test::R4());
+  const BatchKind kind{.values = Values::kFloat32};
+  const auto starts = [&] { return engine->StartsAtOnce(*model, kind, 1, 1, Where::kAnywhere); };
+  EXPECT_TRUE(starts());
+  const uint64_t before = control->batches();
+  control->Block();
+  const auto lanes = FakeDevice::Cpu(control)->lanes();
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < lanes; ++i) {
+    threads.emplace_back([&] {
+      const auto slab = engine->MakeSlab({.rows = 1, .entries = 1, .results = 1, .context_sums = 0});
+      Fill(*slab, model, OneRow());
+      EXPECT_TRUE(engine->ScoreHere(*slab));
+    });
+  }
+  EXPECT_TRUE(control->WaitForBatches(before + lanes, kPatience));
+  EXPECT_FALSE(starts());
+  EXPECT_FALSE(engine->IsFirstHere(*model, kind, 1, 1));
+  const auto slab = engine->MakeSlab({.rows = 1, .entries = 1, .results = 1, .context_sums = 0});
+  Fill(*slab, model, OneRow());
+  EXPECT_FALSE(engine->ScoreHere(*slab));
+  control->Unblock();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(engine->ScoreHere(*slab));
+  EXPECT_TRUE(starts());
+}
+
 TEST(Engine, KeepsItsWordOnThreadsForEmptyBatchesToo) {
   const auto engine = CpuEngine();
   const auto model = *engine->Load(test::R4());
@@ -434,6 +550,7 @@ TEST(Engine, NamesOptionsOutOfRange) {
   refused([](EngineOptions& o) { o.slab.rows = 0; }, "slab rows");
   refused([](EngineOptions& o) { o.slab.entries = 0xFFFFFFFF; }, "slab entries");
   refused([](EngineOptions& o) { o.slab.results = 0; }, "slab results");
+  refused([](EngineOptions& o) { o.slab.context_sums = 0xFFFFFFFF; }, "slab context sums");
   refused([](EngineOptions& o) { o.slabs = 0; }, "slabs");
   refused([](EngineOptions& o) { o.lanes = 0; }, "lanes");
   refused([](EngineOptions& o) { o.cpu_threads = 100'000; }, "cpu threads");

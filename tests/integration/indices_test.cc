@@ -6,6 +6,7 @@
 #include "tests/support/http.h"
 #include "tests/support/rows.h"
 #include "tests/support/test_server.h"
+#include "tests/support/ways.h"
 
 namespace widelane::test {
 namespace {
@@ -20,71 +21,80 @@ std::shared_ptr<const Model> R4Ignoring() {
                     .unknown_features = UnknownFeatures::kIgnore});
 }
 
-class IndicesTest : public ::testing::Test {
+class IndicesTest : public ::testing::TestWithParam<Way> {
  protected:
   static void SetUpTestSuite() { server_ = new TestServer({{"r4", R4()}, {"r4_ignoring", R4Ignoring()}}); }
   static void TearDownTestSuite() { delete server_; }
+  static ScoreResult Score(const v1::ScoreRequest& request) {
+    return test::Score(GetParam(), server_->stub(), request);
+  }
+
   static TestServer* server_;
 };
 TestServer* IndicesTest::server_ = nullptr;
 
-TEST_F(IndicesTest, RefusesAnIndexOutsideTheModelNamingRowAndPosition) {
+TEST_P(IndicesTest, RefusesAnIndexOutsideTheModelNamingRowAndPosition) {
   for (const int64_t index : {int64_t{4}, int64_t{-1}, int64_t{2147483647}, int64_t{1} << 40}) {
     // Entry 2 of all, the second of row 1.
     const v1::Rows rows = PlainRows({kThreeRow, {{0, 1.0f}, {index, 1.0f}}});
-    ExpectBadField(server_->Score(Request("r4", rows)).status, "rows.", {"row 1", "[2]", std::to_string(index)});
-    ExpectNear(server_->Scores(Request("r4", PlainRows({kThreeRow}))), {0.994779874});
+    ExpectBadField(Score(Request("r4", rows)).status, "rows.", {"row 1", "[2]", std::to_string(index)});
+    ExpectNear(Score(Request("r4", PlainRows({kThreeRow}))).reply.scores(), {0.994779874});
   }
 }
 
-TEST_F(IndicesTest, RefusesAnIndexOutsideTheModelInEveryElementType) {
+TEST_P(IndicesTest, RefusesAnIndexOutsideTheModelInEveryElementType) {
   for (const v1::ElementType type : {v1::U16, v1::U32, v1::I32, v1::I64}) {
     const v1::Rows rows = EncodedRows({kThreeRow, {{0, 1.0f}, {4, 1.0f}}}, {.indices = type});
-    ExpectBadField(server_->Score(Request("r4", rows)).status, "rows.indices[2]", {"row 1"});
+    ExpectBadField(Score(Request("r4", rows)).status, "rows.indices[2]", {"row 1"});
   }
   for (const v1::ElementType type : {v1::I32, v1::I64}) {
     const v1::Rows rows = EncodedRows({kThreeRow, {{-1, 1.0f}}}, {.indices = type});
-    ExpectBadField(server_->Score(Request("r4", rows)).status, "rows.indices[1]", {"row 1", "-1"});
+    ExpectBadField(Score(Request("r4", rows)).status, "rows.indices[1]", {"row 1", "-1"});
   }
 }
 
-TEST_F(IndicesTest, RefusesBigEndianIndices) {
+TEST_P(IndicesTest, RefusesBigEndianIndices) {
   v1::Rows rows = EncodedRows({kThreeRow}, {});
   rows.mutable_indices()->set_data(std::string("\0\0\0\x01", 4));
-  ExpectBadField(server_->Score(Request("r4", rows)).status, "rows.indices[0]", {"16777216"});
+  ExpectBadField(Score(Request("r4", rows)).status, "rows.indices[0]", {"16777216"});
 }
 
-TEST_F(IndicesTest, IgnoresAndCountsUnknownFeaturesWhereTheModelSaysSo) {
+TEST_P(IndicesTest, IgnoresAndCountsUnknownFeaturesWhereTheModelSaysSo) {
+  const auto counted = [] {
+    return MetricValue(server_->Metrics(), "widelane_ignored_features_total", {"model=\"r4_ignoring\""}).value_or(-1);
+  };
+  const double before = counted();
   uint64_t sent = 0;
   for (const int64_t index : {int64_t{4}, int64_t{2147483647}}) {
-    const ScoreResult result = server_->Score(Request("r4_ignoring", PlainRows({{{index, 7.0f}}, kThreeRow})));
+    const ScoreResult result = Score(Request("r4_ignoring", PlainRows({{{index, 7.0f}}, kThreeRow})));
     ExpectOk(result.status);
     ExpectNear(result.reply.scores(), {0.320821301, 0.994779874});
     EXPECT_EQ(result.reply.ignored_features(), 1u);
     ++sent;
   }
   // A negative index is no feature of any model.
-  EXPECT_EQ(server_->Score(Request("r4_ignoring", PlainRows({{{-1, 1.0f}}}))).status.error_code(),
+  EXPECT_EQ(Score(Request("r4_ignoring", PlainRows({{{-1, 1.0f}}}))).status.error_code(),
             grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(MetricValue(server_->Metrics(), "widelane_ignored_features_total", {"model=\"r4_ignoring\""}),
-            static_cast<double>(sent));
+  EXPECT_EQ(counted() - before, static_cast<double>(sent));
 }
 
-TEST_F(IndicesTest, TakesTheWidthFromTheModel) {
+TEST_P(IndicesTest, TakesTheWidthFromTheModel) {
   const v1::Rows narrow = PlainRows({{{0, 1.0f}}});
-  ExpectNear(server_->Scores(Request("r4", narrow)), {0.437823});
+  ExpectNear(Score(Request("r4", narrow)).reply.scores(), {0.437823});
   for (const uint64_t features : {2, 5}) {
     v1::Rows rows = narrow;
     rows.set_features(features);
-    ExpectBadField(server_->Score(Request("r4", rows)).status, "rows.features", {"4", std::to_string(features)});
+    ExpectBadField(Score(Request("r4", rows)).status, "rows.features", {"4", std::to_string(features)});
   }
   v1::Rows rows = narrow;
   rows.set_features(4);
-  ExpectNear(server_->Scores(Request("r4", rows)), {0.437823});
+  ExpectNear(Score(Request("r4", rows)).reply.scores(), {0.437823});
 }
 
+class HugeRowTest : public ::testing::TestWithParam<Way> {};
+
 // A million features of weight 0.1 and bias -100000; a row with all of them sums to next to nothing.
-TEST(HugeRowTest, SumsExactlyAloneAndAmongShortRows) {
+TEST_P(HugeRowTest, SumsExactlyAloneAndAmongShortRows) {
   constexpr uint32_t kFeatures = 1'000'000;
   TestServer server({{"tenth", MakeModel({.features = kFeatures,
                                           .weights = std::vector<float>(kFeatures, 0.1f),
@@ -104,7 +114,7 @@ TEST(HugeRowTest, SumsExactlyAloneAndAmongShortRows) {
     out.add_outputs(v1::RAW);
     return out;
   };
-  const ScoreResult alone = server.Score(request());
+  const ScoreResult alone = Score(GetParam(), server.stub(), request());
   ExpectOk(alone.status);
   ExpectNear(alone.reply.raw(), {0.00149012}, 1e-8);
   ExpectNear(alone.reply.scores(), {0.500373});
@@ -113,22 +123,25 @@ TEST(HugeRowTest, SumsExactlyAloneAndAmongShortRows) {
     for (uint32_t i = 0; i < 10; ++i) indices.push_back(row * 10 + i);
     lengths.push_back(10);
   }
-  const ScoreResult among = server.Score(request());
+  const ScoreResult among = Score(GetParam(), server.stub(), request());
   ExpectOk(among.status);
   ASSERT_EQ(among.reply.raw_size(), 4096);
   EXPECT_EQ(among.reply.raw(0), alone.reply.raw(0));
   for (int row = 1; row < 4096; ++row) ASSERT_NEAR(among.reply.raw(row), -99999, 1e-6);
 }
 
-TEST(HugeRowTest, RefusesARowLongerThanABatchNamingTheLimit) {
+TEST_P(HugeRowTest, RefusesARowLongerThanABatchNamingTheLimit) {
   TestServer server({{"r4", R4()}}, [](ServerConfig& config) { config.engine.slab.entries = 1000; });
   const auto row_of = [](size_t entries) { return Request("r4", PlainRows({{}, WireRow(entries, {2, 0.001f})})); };
-  ExpectNear(server.Scores(row_of(1000)), {0.320821301, 0.777300});
-  const grpc::Status status = server.Score(row_of(1001)).status;
+  ExpectNear(Score(GetParam(), server.stub(), row_of(1000)).reply.scores(), {0.320821301, 0.777300});
+  const grpc::Status status = Score(GetParam(), server.stub(), row_of(1001)).status;
   EXPECT_TRUE(status.error_code() == grpc::StatusCode::INVALID_ARGUMENT ||
               status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   ExpectError(status, status.error_code(), {"row 1", "1001", "1000"});
 }
+
+INSTANTIATE_TEST_SUITE_P(BothWays, IndicesTest, ::testing::ValuesIn(kWays), WayName);
+INSTANTIATE_TEST_SUITE_P(BothWays, HugeRowTest, ::testing::ValuesIn(kWays), WayName);
 
 }  // namespace
 }  // namespace widelane::test

@@ -7,7 +7,9 @@
 #include "tests/support/check.h"
 #include "tests/support/expect.h"
 #include "tests/support/rows.h"
+#include "tests/support/score_stream.h"
 #include "tests/support/test_server.h"
+#include "tests/support/ways.h"
 #include "widelane/client/client.h"
 
 namespace widelane::test {
@@ -65,35 +67,43 @@ TestServer* MessageSizeTest::server_ = nullptr;
 TEST_F(MessageSizeTest, TakesARequestOfFiveMegabytes) {
   const v1::ScoreRequest request = LargeRequest();
   EXPECT_GT(request.ByteSizeLong(), 4'800'000u);
-  ExpectNear(server_->Scores(request), {kEntries * 0x1p-19});
+  for (const Way way : kWays) {
+    const ScoreResult result = Score(way, server_->stub(), request);
+    ExpectOk(result.status);
+    ExpectNear(result.reply.scores(), {kEntries * 0x1p-19});
+  }
 }
 
 TEST_F(MessageSizeTest, GivesAReplyOfFourMegabytes) {
-  const ScoreResult result = server_->Score(LargeReplyRequest());
-  ExpectOk(result.status);
-  EXPECT_GT(result.reply.ByteSizeLong(), 4'194'304u);
-  ASSERT_EQ(static_cast<size_t>(result.reply.scores_size()), kEmptyRows);
-  for (const float score : result.reply.scores()) ASSERT_NEAR(score, 0.320821301, kTolerance);
+  for (const Way way : kWays) {
+    const ScoreResult result = Score(way, server_->stub(), LargeReplyRequest());
+    ExpectOk(result.status);
+    EXPECT_GT(result.reply.ByteSizeLong(), 4'194'304u);
+    ASSERT_EQ(static_cast<size_t>(result.reply.scores_size()), kEmptyRows);
+    for (const float score : result.reply.scores()) ASSERT_NEAR(score, 0.320821301, kTolerance);
+  }
 }
 
 TEST_F(MessageSizeTest, TheClientLibraryNeedsNoSettings) {
   const auto client = Must(client::Client::Connect(server_->server().grpc_address(), {}));
+  const auto stream = client->OpenStream({});
   client::ScoreRequest large;
   const std::vector<int64_t> large_indptr = {0, kEntries};
   const std::vector<int64_t> indices(kEntries, 0);
   const std::vector<float> values(kEntries, 0x1p-19f);
   large.model = "id1";
   large.rows = {std::span(large_indptr), std::span(indices), std::span(values), 0};
-  const auto sum = Must(client->Score(large));
-  ExpectNear(sum.scores, {kEntries * 0x1p-19});
+  ExpectNear(Must(client->Score(large)).scores, {kEntries * 0x1p-19});
+  ExpectNear(Must(stream->Score(large)).scores, {kEntries * 0x1p-19});
 
   client::ScoreRequest empty_rows;
   const std::vector<int64_t> indptr(kEmptyRows + 1, 0);
   empty_rows.model = "r4";
   empty_rows.rows.indptr = std::span(indptr);
-  const auto reply = Must(client->Score(empty_rows));
-  ASSERT_EQ(reply.scores.size(), kEmptyRows);
-  for (const float score : reply.scores) ASSERT_NEAR(score, 0.320821301, kTolerance);
+  for (const auto& reply : {Must(client->Score(empty_rows)), Must(stream->Score(empty_rows))}) {
+    ASSERT_EQ(reply.scores.size(), kEmptyRows);
+    for (const float score : reply.scores) ASSERT_NEAR(score, 0.320821301, kTolerance);
+  }
 }
 
 TEST_F(MessageSizeTest, TakesFortyLargeRequestsAtOnce) {
@@ -144,6 +154,31 @@ TEST(MessageLimitTest, RefusesOneByteMoreAndTheConnectionGoesOn) {
   ExpectNear(server.Scores(Request("r4", PlainRows({{{2, 3.0f}}}))), {0.994779874});
 }
 
+// A little over the limit is an answer; far over it gRPC ends the stream.
+TEST(MessageLimitTest, AStreamsConnectionGoesOnAfterAMessageThatIsTooLarge) {
+  TestServer server({{"id1", Id1()}}, [](ServerConfig& config) { config.limits.max_message_bytes = kLimit; });
+  const auto of_bytes = [](size_t bytes) {
+    v1::ScoreRequest request = Id1Request({1});
+    request.set_version(std::string(bytes, '1'));
+    return request;
+  };
+  ScoreStream stream(server.stub());
+  ASSERT_TRUE(stream.Send(1, of_bytes(kLimit)));
+  ASSERT_TRUE(stream.Send(2, Id1Request({2})));
+  v1::StreamReply reply;
+  ASSERT_TRUE(stream.Receive(reply));
+  EXPECT_EQ(reply.id(), 1u);
+  EXPECT_EQ(reply.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_NE(reply.error().message().find("max-message-bytes"), std::string::npos) << reply.error().message();
+  ASSERT_TRUE(stream.Receive(reply));
+  EXPECT_EQ(reply.reply().scores(0), 2.0F);
+  stream.Send(3, of_bytes(2 * kLimit));
+  EXPECT_FALSE(stream.Receive(reply));
+  ExpectError(stream.Finish(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(server.channel()->GetState(false), GRPC_CHANNEL_READY);
+  for (const Way way : kWays) ExpectOk(Score(way, server.stub(), Id1Request({3})).status);
+}
+
 TEST(MessageLimitTest, TheClientLibraryFailsBeforeItSendsNamingLimitAndOption) {
   TestServer server({{"id1", Id1()}}, [](ServerConfig& config) { config.limits.max_message_bytes = kLimit; });
   const auto client = Must(client::Client::Connect(server.server().grpc_address(), {}));
@@ -153,10 +188,12 @@ TEST(MessageLimitTest, TheClientLibraryFailsBeforeItSendsNamingLimitAndOption) {
   client::ScoreRequest request;
   request.model = "id1";
   request.rows = rows;
-  const absl::Status status = client->Score(request).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NE(std::string(status.message()).find(std::to_string(kLimit)), std::string::npos) << status;
-  EXPECT_NE(std::string(status.message()).find("max-message-bytes"), std::string::npos) << status;
+  const auto stream = client->OpenStream({});
+  for (const absl::Status& status : {client->Score(request).status(), stream->Score(request).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_NE(std::string(status.message()).find(std::to_string(kLimit)), std::string::npos) << status;
+    EXPECT_NE(std::string(status.message()).find("max-message-bytes"), std::string::npos) << status;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tests/support/expect.h"
 #include "tests/support/rows.h"
 #include "tests/support/test_server.h"
+#include "tests/support/ways.h"
 
 namespace widelane::test {
 namespace {
@@ -29,30 +30,33 @@ v1::Rows Bytes(v1::ElementType type, const std::vector<int64_t>& indptr) {
   return rows;
 }
 
-class OffsetsTest : public ::testing::Test {
+class OffsetsTest : public ::testing::TestWithParam<Way> {
  protected:
   static void SetUpTestSuite() { server_ = new TestServer({{"r4", R4()}}); }
   static void TearDownTestSuite() { delete server_; }
 
+  static ScoreResult Score(const v1::Rows& rows) {
+    return test::Score(GetParam(), server_->stub(), Request("r4", rows));
+  }
   static void ExpectRefused(const v1::Rows& rows, const std::string& field,
                             const std::vector<std::string>& parts = {}) {
     SCOPED_TRACE(rows.ShortDebugString());
-    ExpectBadField(server_->Score(Request("r4", rows)).status, field, parts);
-    ExpectNear(server_->Scores(Request("r4", PlainRows({{{2, 3.0f}}}))), {0.994779874});
+    ExpectBadField(Score(rows).status, field, parts);
+    ExpectNear(Score(PlainRows({{{2, 3.0f}}})).reply.scores(), {0.994779874});
   }
 
   static TestServer* server_;
 };
 TestServer* OffsetsTest::server_ = nullptr;
 
-TEST_F(OffsetsTest, AcceptsOffsetsThatMatch) {
+TEST_P(OffsetsTest, AcceptsOffsetsThatMatch) {
   for (const v1::Rows& rows : {Plain({0, 2, 3, 5}), Bytes(v1::U32, {0, 2, 3, 5}), Bytes(v1::I32, {0, 2, 3, 5}),
                                Bytes(v1::I64, {0, 2, 3, 5})}) {
-    ExpectNear(server_->Scores(Request("r4", rows)), {0.060087, 0.994780, 0.679179});
+    ExpectNear(Score(rows).reply.scores(), {0.060087, 0.994780, 0.679179});
   }
 }
 
-TEST_F(OffsetsTest, RefusesOffsetsThatDoNotMatch) {
+TEST_P(OffsetsTest, RefusesOffsetsThatDoNotMatch) {
   const std::vector<std::vector<int64_t>> wrong = {{2, 3, 5}, {0, 3, 2, 5}, {0, 2, 3, 6}, {0, 2, 3}};
   for (const std::vector<int64_t>& indptr : wrong) {
     for (const v1::ElementType type : {v1::U32, v1::I32, v1::I64}) ExpectRefused(Bytes(type, indptr), "rows.indptr");
@@ -60,7 +64,7 @@ TEST_F(OffsetsTest, RefusesOffsetsThatDoNotMatch) {
   }
 }
 
-TEST_F(OffsetsTest, RefusesNegativeAndEnormousOffsets) {
+TEST_P(OffsetsTest, RefusesNegativeAndEnormousOffsets) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   ExpectRefused(Bytes(v1::I32, {-1, 2, 5}), "rows.indptr");
   for (const std::vector<int64_t>& indptr :
@@ -71,12 +75,12 @@ TEST_F(OffsetsTest, RefusesNegativeAndEnormousOffsets) {
   ExpectRefused(Bytes(v1::U32, {0, 2, 0xFFFFFFFF}), "rows.indptr");
 }
 
-TEST_F(OffsetsTest, RefusesNoOffsets) {
+TEST_P(OffsetsTest, RefusesNoOffsets) {
   for (const v1::ElementType type : {v1::U32, v1::I32, v1::I64}) ExpectRefused(Bytes(type, {}), "rows.indptr");
   ExpectRefused(Plain({}), "rows");
 }
 
-TEST_F(OffsetsTest, RefusesRowLengthsThatDoNotMatch) {
+TEST_P(OffsetsTest, RefusesRowLengthsThatDoNotMatch) {
   for (const std::vector<double>& lengths : {std::vector<double>{2, 1, 1}, {2, 1, 3}, {5, 65535}, {}}) {
     for (const v1::ElementType type : {v1::U16, v1::U32}) {
       v1::Rows rows = Plain({});
@@ -89,12 +93,14 @@ TEST_F(OffsetsTest, RefusesRowLengthsThatDoNotMatch) {
   ExpectRefused(rows, "rows.row_lengths");
 }
 
-TEST_F(OffsetsTest, RefusesValuesOfAnotherNumberThanIndices) {
+TEST_P(OffsetsTest, RefusesValuesOfAnotherNumberThanIndices) {
   ExpectRefused(PlainRows({0, 2, 3, 5}, kIndices, {1, 2, 3, 4}), "rows.", {"5", "4"});
   v1::Rows rows = Bytes(v1::U32, {0, 2, 3, 5});
   *rows.mutable_values() = Encode(v1::F32, {1, 2, 3, 4});
   ExpectRefused(rows, "rows.values", {"5", "4"});
 }
+
+INSTANTIATE_TEST_SUITE_P(BothWays, OffsetsTest, ::testing::ValuesIn(kWays), WayName);
 
 }  // namespace
 }  // namespace widelane::test

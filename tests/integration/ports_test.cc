@@ -1,12 +1,17 @@
 // A port that is taken ends the start at once, before any model is loaded.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "tests/support/expect.h"
 #include "tests/support/http.h"
 #include "tests/support/models.h"
 #include "tests/support/rows.h"
 #include "tests/support/server_process.h"
+#include "tests/support/test_server.h"
 
 namespace widelane::test {
 namespace {
@@ -60,6 +65,68 @@ TEST_F(PortsTest, RefusesBothAddressesBeingTheSame) {
     address = free_port.address();
   }
   ExpectRefused(address, address, address);
+}
+
+class UnixSocketTest : public ::testing::Test {
+ protected:
+  std::string Address() const { return "unix:" + path_; }
+  std::unique_ptr<TestServer> Serve(const std::string& addresses) const {
+    return std::make_unique<TestServer>(TestServer::Models{{"id1", Id1()}},
+                                        [&addresses](ServerConfig& config) { config.front.grpc_address = addresses; });
+  }
+  // UNAVAILABLE naming the socket.
+  absl::Status StartError() const {
+    ServerConfig config = TestServer::Config();
+    config.models.models.push_back({"id1", files_.Write("id1.safetensors", *Id1())});
+    config.front.grpc_address = Address();
+    const auto server = Server::Start(config);
+    EXPECT_FALSE(server.ok());
+    EXPECT_NE(server.status().message().find(path_), std::string::npos) << server.status();
+    return server.status();
+  }
+
+  TempDir files_;
+  const std::string path_ = files_.path() + "/widelane.sock";
+};
+
+TEST_F(UnixSocketTest, ServesBesideAPort) {
+  const auto server = Serve("127.0.0.1:0," + Address());
+  const std::string addresses = server->server().grpc_address();
+  const size_t comma = addresses.find(',');
+  ASSERT_NE(comma, std::string::npos);
+  EXPECT_EQ(addresses.substr(comma + 1), Address());
+  struct stat file {};
+  ASSERT_EQ(stat(path_.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777U, 0660U);
+  for (const std::string& address : {addresses.substr(0, comma), Address()}) {
+    const auto stub = v1::Scoring::NewStub(Connect(address));
+    const ScoreResult result = Score(*stub, Id1Request({4}));
+    ExpectOk(result.status);
+    ExpectNear(result.reply.scores(), {4}, 0);
+  }
+}
+
+TEST_F(UnixSocketTest, GoesWithTheServerAndIsTakenOverFromADeadOne) {
+  {
+    const auto server = Serve(Address());
+    EXPECT_EQ(server->Scores(Id1Request({4})), std::vector<float>{4});
+    EXPECT_TRUE(absl::IsUnavailable(StartError()));
+    EXPECT_EQ(server->Scores(Id1Request({5})), std::vector<float>{5});
+  }
+  EXPECT_NE(access(path_.c_str(), F_OK), 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(fd);
+  EXPECT_EQ(Serve(Address())->Scores(Id1Request({6})), std::vector<float>{6});
+}
+
+TEST_F(UnixSocketTest, LeavesFilesAlone) {
+  files_.Write("widelane.sock", std::string("a file"));
+  EXPECT_TRUE(absl::IsUnavailable(StartError()));
+  EXPECT_EQ(access(path_.c_str(), F_OK), 0);
 }
 
 TEST(UsageTest, ReportsEveryMistakeAtOnceWithExitCodeTwo) {

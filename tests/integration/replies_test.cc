@@ -1,9 +1,12 @@
-// Nothing is lost, doubled or swapped: many threads, distinct numbers, some calls cancelled, late or wrong.
+// Nothing is lost, doubled or swapped: many threads, calls and streams, distinct numbers, some cancelled, late, wrong
+// or large.
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
+#include <map>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -11,13 +14,14 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/http.h"
 #include "tests/support/rows.h"
+#include "tests/support/score_stream.h"
 #include "tests/support/test_server.h"
 
 namespace widelane::test {
 namespace {
 
 constexpr int kThreads = kSanitized ? 16 : 32;
-constexpr int kRequests = kSanitized ? 100 : 1000;  // of each thread
+constexpr int kRequests = kSanitized ? 100 : 2000;  // of each thread
 constexpr int kChannels = 4;
 constexpr uint32_t kSeed = 4711;
 
@@ -27,74 +31,143 @@ struct Counts {
   std::atomic<uint64_t> rows_sent = 0;
 };
 
+enum class Kind { kPlain, kCancelled, kLate, kWrong, kManyRows, kLarge };
+
+struct Sent {
+  Kind kind = Kind::kPlain;
+  std::vector<float> values;
+  v1::ScoreRequest request;
+};
+
+// One thread's requests, and what may become of them.
 class Caller {
  public:
   Caller(int thread, std::shared_ptr<grpc::Channel> channel, Counts& counts)
       : thread_(thread), stub_(v1::Scoring::NewStub(channel)), counts_(counts), random_(kSeed + thread) {}
+  virtual ~Caller() = default;
+  virtual void Run() = 0;
 
-  void Run() {
-    for (int k = 0; k < kRequests; ++k) One(thread_ * 10000 + k);
-  }
-
- private:
-  enum class Kind { kPlain, kCancelled, kLate, kWrong, kManyRows };
-
-  Kind Draw() {
-    const uint32_t percent = random_() % 100;
-    if (percent < 10) return Kind::kCancelled;
-    if (percent < 20) return Kind::kLate;
-    if (percent < 25) return Kind::kWrong;
-    return percent < 30 ? Kind::kManyRows : Kind::kPlain;
-  }
-
-  void One(int number) {
-    const Kind kind = Draw();
-    std::vector<float> values(kind == Kind::kManyRows ? 2 + random_() % 39 : 1);
+ protected:
+  Sent Draw(int k) {
+    Sent sent;
+    sent.kind = DrawKind();
+    const bool many = sent.kind == Kind::kManyRows;
+    sent.values.resize(sent.kind == Kind::kLarge ? 1000 : many ? 2 + random_() % 39 : 1);
     // Single precision holds integers to 2^24; the quarters tell rows of one request apart.
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(number) + static_cast<float>(i % 4) / 4;
-    v1::ScoreRequest request = Id1Request(values);
-    if (kind == Kind::kWrong) request.mutable_rows()->set_plain_indices(0, 1 + static_cast<int>(random_() % 5));
-    counts_.rows_sent += values.size();
-
-    grpc::ClientContext context;
-    const auto limit = kind == Kind::kLate ? std::chrono::microseconds(1000 + random_() % 2000) : kCallLimit;
-    context.set_deadline(std::chrono::system_clock::now() + limit);
-    v1::ScoreReply reply;
-    grpc::Status status;
-    if (kind == Kind::kCancelled) {
-      const auto pause = std::chrono::microseconds(random_() % 3000);
-      std::thread canceller([&context, pause] {
-        std::this_thread::sleep_for(pause);
-        context.TryCancel();
-      });
-      status = stub_->Score(&context, request, &reply);
-      canceller.join();
-    } else {
-      status = stub_->Score(&context, request, &reply);
+    for (size_t i = 0; i < sent.values.size(); ++i) {
+      sent.values[i] = static_cast<float>(thread_ * 10000 + k) + static_cast<float>(i % 4) / 4;
     }
-    Check(kind, status, values, reply);
+    sent.request = Id1Request(sent.values);
+    if (sent.kind == Kind::kWrong) sent.request.mutable_rows()->set_plain_indices(0, 1 + static_cast<int>(Any(5)));
+    counts_.rows_sent += sent.values.size();
+    return sent;
   }
 
-  void Check(Kind kind, const grpc::Status& status, const std::vector<float>& values, const v1::ScoreReply& reply) {
+  void Check(const Sent& sent, const grpc::Status& status, const v1::ScoreReply& reply) {
     if (status.ok()) {
       ++counts_.ok;
-      EXPECT_NE(kind, Kind::kWrong);
+      EXPECT_NE(sent.kind, Kind::kWrong);
       const std::vector<float> scores(reply.scores().begin(), reply.scores().end());
-      ASSERT_EQ(scores, values);
+      ASSERT_EQ(scores, sent.values);
       return;
     }
     ++counts_.failed;
     const grpc::StatusCode code = status.error_code();
-    const bool expected = (kind == Kind::kCancelled && code == grpc::StatusCode::CANCELLED) ||
-                          (kind == Kind::kLate && code == grpc::StatusCode::DEADLINE_EXCEEDED) ||
-                          (kind == Kind::kWrong && code == grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_TRUE(expected) << "kind " << static_cast<int>(kind) << ": " << code << " " << status.error_message();
+    const bool expected = (sent.kind == Kind::kCancelled && code == grpc::StatusCode::CANCELLED) ||
+                          (sent.kind == Kind::kLate && code == grpc::StatusCode::DEADLINE_EXCEEDED) ||
+                          (sent.kind == Kind::kWrong && code == grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_TRUE(expected) << "kind " << static_cast<int>(sent.kind) << ": " << code << " " << status.error_message();
+  }
+
+  uint32_t Any(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
+  v1::Scoring::Stub& stub() { return *stub_; }
+  Counts& counts() { return counts_; }
+
+ private:
+  Kind DrawKind() {
+    const uint32_t percent = Any(100);
+    if (percent < 10) return Kind::kCancelled;
+    if (percent < 20) return Kind::kLate;
+    if (percent < 25) return Kind::kWrong;
+    if (percent < 30) return Kind::kManyRows;
+    return percent < 31 ? Kind::kLarge : Kind::kPlain;
   }
 
   const int thread_;
   const std::unique_ptr<v1::Scoring::Stub> stub_;
   Counts& counts_;
   std::mt19937 random_;
+};
+
+class UnaryCaller : public Caller {
+ public:
+  using Caller::Caller;
+  void Run() override {
+    for (int k = 0; k < kRequests; ++k) One(Draw(k));
+  }
+
+ private:
+  void One(const Sent& sent) {
+    grpc::ClientContext context;
+    const auto limit = sent.kind == Kind::kLate ? std::chrono::microseconds(1000 + Any(2000)) : kCallLimit;
+    context.set_deadline(std::chrono::system_clock::now() + limit);
+    v1::ScoreReply reply;
+    grpc::Status status;
+    if (sent.kind == Kind::kCancelled) {
+      const auto pause = std::chrono::microseconds(Any(3000));
+      std::thread canceller([&context, pause] {
+        std::this_thread::sleep_for(pause);
+        context.TryCancel();
+      });
+      status = stub().Score(&context, sent.request, &reply);
+      canceller.join();
+    } else {
+      status = stub().Score(&context, sent.request, &reply);
+    }
+    Check(sent, status, reply);
+  }
+};
+
+// Several at once on a stream. To cancel one it cancels the stream, and goes on with another.
+class StreamCaller : public Caller {
+ public:
+  using Caller::Caller;
+  void Run() override {
+    constexpr size_t kAtOnce = 8;
+    stream_.emplace(stub());
+    for (int k = 0; k < kRequests; ++k) {
+      Sent sent = Draw(k);
+      const bool cancel = sent.kind == Kind::kCancelled;
+      const uint32_t timeout_ms = sent.kind == Kind::kLate ? 1 + Any(3) : 0;
+      EXPECT_TRUE(stream_->Send(static_cast<uint64_t>(k), sent.request, timeout_ms));
+      open_.emplace(k, std::move(sent));
+      if (cancel) Cancel();
+      if (open_.size() >= kAtOnce) Receive();
+    }
+    stream_->Close();
+    while (!open_.empty()) Receive();
+    ExpectOk(stream_->Finish());
+  }
+
+ private:
+  void Receive() {
+    v1::StreamReply reply;
+    ASSERT_TRUE(stream_->Receive(reply)) << stream_->Finish().error_message();
+    const auto sent = open_.find(reply.id());
+    ASSERT_NE(sent, open_.end()) << reply.id();
+    Check(sent->second, {static_cast<grpc::StatusCode>(reply.error().code()), reply.error().message()}, reply.reply());
+    open_.erase(sent);
+  }
+
+  void Cancel() {
+    stream_->Cancel();
+    counts().failed += open_.size();
+    open_.clear();
+    stream_.emplace(stub());
+  }
+
+  std::optional<ScoreStream> stream_;
+  std::map<uint64_t, Sent> open_;
 };
 
 void ExpectEveryReplyRight(TestServer& server) {
@@ -104,7 +177,14 @@ void ExpectEveryReplyRight(TestServer& server) {
   for (auto& channel : channels) channel = Connect(server.server().grpc_address());
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&, thread] { Caller(thread, channels[thread % kChannels], counts).Run(); });
+    threads.emplace_back([&, thread] {
+      const auto& channel = channels[thread / 2 % kChannels];
+      if (thread % 2 == 0) {
+        UnaryCaller(thread, channel, counts).Run();
+      } else {
+        StreamCaller(thread, channel, counts).Run();
+      }
+    });
   }
   for (std::thread& thread : threads) thread.join();
 
@@ -113,8 +193,8 @@ void ExpectEveryReplyRight(TestServer& server) {
   EXPECT_TRUE(Eventually([&] { return MetricValue(server.Metrics(), "widelane_requests_in_flight") == 0.0; }));
   const std::string page = server.Metrics();
   EXPECT_LE(MetricValue(page, "widelane_rows_total").value_or(-1), static_cast<double>(counts.rows_sent));
-  EXPECT_GE(MetricValue(page, "widelane_requests_total", {"method=\"Score\"", "code=\"OK\""}).value_or(-1),
-            static_cast<double>(counts.ok));
+  EXPECT_EQ(MetricValue(page, "widelane_streams_open"), 0.0);
+  EXPECT_GE(MetricValue(page, "widelane_requests_total", {"code=\"OK\""}).value_or(-1), static_cast<double>(counts.ok));
 }
 
 TEST(RepliesTest, EveryOkCarriesItsOwnNumbers) {

@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "tests/support/expect.h"
+#include "tests/support/held_server.h"
 #include "tests/support/rows.h"
 #include "tests/support/test_server.h"
+#include "tests/support/ways.h"
 
 namespace widelane::test {
 namespace {
@@ -75,6 +77,76 @@ TEST(SplittingTest, StageTimesCountTheBatches) {
   const ScoreResult result = server.Score(request);
   ExpectOk(result.status);
   EXPECT_GE(result.reply.stage_times().batches(), 3u);
+}
+
+// By the options for batches instead of the size of slabs, and counted on the device.
+class BatchLimitTest : public ::testing::TestWithParam<Way> {
+ protected:
+  void ExpectScores(HeldServer& server, const std::vector<WireRow>& rows, const std::vector<double>& expected) {
+    const ScoreResult result = Score(GetParam(), server.stub(), Request("r4", PlainRows(rows)));
+    ExpectOk(result.status);
+    ExpectNear(result.reply.scores(), expected);
+  }
+};
+
+TEST_P(BatchLimitTest, CutsByRows) {
+  HeldServer server({{"r4", R4()}}, [](ServerConfig& config) { config.batching.max_rows = 8; });
+  uint64_t batches = 0;
+  for (const int rows : {8, 9, 21, 1000}) {
+    ExpectScores(server, NumberedRows(rows), NumberedScores(rows));
+    batches += static_cast<uint64_t>(rows + 7) / 8;
+    EXPECT_EQ(server.batches(), batches) << rows;
+  }
+  EXPECT_EQ(server.rows(), 8u + 9 + 21 + 1000);
+}
+
+TEST_P(BatchLimitTest, CutsByEntries) {
+  HeldServer server({{"r4", R4()}}, [](ServerConfig& config) { config.batching.max_entries = 10; });
+  const WireRow four = {{2, 1.5f}, {0, 2.0f}, {2, 0.25f}, {2, 0.25f}};
+  ExpectScores(server, std::vector<WireRow>(10, four), std::vector<double>(10, 0.985936));
+  EXPECT_EQ(server.batches(), 5u);
+  // A longer row goes alone.
+  ExpectScores(server, {four, WireRow(1000, {2, 0.001f}), four}, {0.985936, 0.777300, 0.985936});
+  EXPECT_EQ(server.batches(), 8u);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothWays, BatchLimitTest, ::testing::ValuesIn(kWays), WayName);
+
+TEST(SplittingTest, SmallRequestsDoNotWaitForTheWholeOfALargeOne) {
+  HeldServer server({{"r4", R4()}}, [](ServerConfig& config) { config.batching.max_rows = 8; });
+  PendingCalls calls;
+  server.Hold(calls, Request("r4", PlainRows({WireRow{}})));
+  const size_t large = calls.Send(server.stub(), Request("r4", PlainRows(NumberedRows(1000))));
+  ASSERT_TRUE(server.WaitForInFlight(2));
+  std::vector<size_t> small;
+  for (int i = 0; i < 10; ++i) small.push_back(calls.Send(server.stub(), Request("r4", PlainRows({{{2, 3.0f}}}))));
+  ASSERT_TRUE(server.WaitForInFlight(12));
+  const auto small_done = [&] {
+    size_t done = 0;
+    for (const size_t call : small) done += calls.done(call) ? 1 : 0;
+    return done;
+  };
+  // Of the 126 batches that the large one takes.
+  for (int batch = 0; batch < 20; ++batch) ASSERT_TRUE(server.FinishBatch());
+  EXPECT_TRUE(Eventually([&] { return small_done() == small.size(); }));
+  EXPECT_FALSE(calls.done(large));
+  server.device().Unblock();
+  for (const size_t call : small) ExpectNear(calls.Wait(call).reply.scores(), {0.994779874});
+  ExpectNear(calls.Wait(large).reply.scores(), NumberedScores(1000));
+}
+
+TEST(SplittingTest, OneDeadlineForAllPieces) {
+  HeldServer server({{"r4", R4()}}, [](ServerConfig& config) { config.batching.max_rows = 8; });
+  PendingCalls calls;
+  server.Hold(calls, Request("r4", PlainRows({WireRow{}})));
+  const size_t large =
+      calls.Send(server.stub(), Request("r4", PlainRows(NumberedRows(1000))), std::chrono::milliseconds(300));
+  ASSERT_TRUE(server.WaitForInFlight(2));
+  ASSERT_TRUE(server.FinishBatch());
+  ExpectError(calls.Wait(large).status, grpc::StatusCode::DEADLINE_EXCEEDED);
+  server.device().Unblock();
+  EXPECT_TRUE(server.WaitForInFlight(0));
+  EXPECT_EQ(server.batches(), 2u);
 }
 
 }  // namespace

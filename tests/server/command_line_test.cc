@@ -118,6 +118,45 @@ TEST(CommandLineTest, RefusesSettingsThatDoNotGoTogether) {
       Mentions(Parse({"--model", "a=a", "--spin-microseconds", "100001"}), "auto or a whole number from 0 to 100000"));
 }
 
+TEST(CommandLineTest, ReadsOptionsOfBatchingStreamsAndConnections) {
+  const CommandLine line =
+      Parse({"--model=a=a", "--max-queue-delay-us=250", "--max-batch-rows=1000", "--max-batch-entries=50000",
+             "--max-queued-rows=5000000", "--stream-requests=16", "--stream-stall-ms=1500", "--keepalive-ms=30000",
+             "--keepalive-timeout-ms=5000", "--min-ping-interval-ms=1000", "--max-connection-age-ms=0",
+             "--max-connection-age-grace-ms=7000", "--slab-context-sums=4096",
+             "--grpc-address=127.0.0.1:0,unix:/run/widelane.sock", "--unix-mode=600"});
+  ASSERT_EQ(line.action, CommandLine::Action::kRun) << (line.problems.empty() ? "" : line.problems[0]);
+  const ServerConfig& config = line.config;
+  EXPECT_EQ(config.batching.max_delay.count(), 250);
+  EXPECT_EQ(config.batching.max_rows, 1000u);
+  EXPECT_EQ(config.batching.max_entries, 50000u);
+  EXPECT_EQ(config.limits.max_queued_rows, 5000000u);
+  EXPECT_EQ(config.front.stream_requests, 16u);
+  EXPECT_EQ(config.front.stream_stall.count(), 1500);
+  EXPECT_EQ(config.front.keepalive.count(), 30000);
+  EXPECT_EQ(config.front.keepalive_timeout.count(), 5000);
+  EXPECT_EQ(config.front.min_ping_interval.count(), 1000);
+  EXPECT_EQ(config.front.max_connection_age.count(), 0);
+  EXPECT_EQ(config.front.max_connection_age_grace.count(), 7000);
+  EXPECT_EQ(config.engine.slab.context_sums, 4096u);
+  EXPECT_EQ(config.front.grpc_address, "127.0.0.1:0,unix:/run/widelane.sock");
+  EXPECT_EQ(config.front.unix_mode, 0600u);
+}
+
+TEST(CommandLineTest, RefusesAddressesAndModesThatAreNone) {
+  for (const char* address : {"", ",", "127.0.0.1:1,", "unix:", "unix:relative", "nowhere"}) {
+    EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--grpc-address", address}), "unix:/PATH")) << address;
+  }
+  const std::string long_path = "unix:/" + std::string(107, 'x');
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--grpc-address=" + long_path}), "107"));
+  for (const char* mode : {"", "8", "1777", "rw"}) {
+    EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--unix-mode", mode}), "octal")) << mode;
+  }
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--stream-stall-ms=0"}), "from 1 to"));
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--max-queued-rows=100"}), "--max-request-rows"));
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--grpc-address=unix:/x,[::1]:9", "--http-address=[::1]:9"}), "both"));
+}
+
 TEST(CommandLineTest, HelpShowsEveryOptionWithItsDefault) {
   const CommandLine line = Parse({"--help"});
   ASSERT_EQ(line.action, CommandLine::Action::kPrint);

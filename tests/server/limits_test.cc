@@ -22,6 +22,7 @@ TEST(LimitsTest, NamesLimitValueAndOption) {
 
 TEST(LimitsTest, OnlyAFullServerPasses) {
   EXPECT_TRUE(IsPassing(LimitError(kMaxQueuedBytes, 1, "", 2)));
+  EXPECT_TRUE(IsPassing(LimitError(kMaxQueuedRows, 1, "", 2)));
   EXPECT_FALSE(IsPassing(LimitError(kMaxMessageBytes, 1, "", 2)));
 }
 
@@ -29,6 +30,7 @@ TEST(AdmissionTest, GivesBackWhatItRefuses) {
   LimitsConfig limits;
   limits.max_queued_requests = 1;
   limits.max_queued_bytes = 10;
+  limits.max_queued_rows = 5;
   limits.max_queued_reply_bytes = 20;
   Admission admission(limits);
   EXPECT_TRUE(admission.Enter().ok());
@@ -39,6 +41,10 @@ TEST(AdmissionTest, GivesBackWhatItRefuses) {
   EXPECT_EQ(ErrorLimit(admission.TakeBytes(1)), kMaxQueuedBytes);
   admission.GiveBytes(10);
   EXPECT_TRUE(admission.TakeBytes(10).ok());
+  EXPECT_TRUE(admission.TakeRows(5).ok());
+  EXPECT_EQ(ErrorLimit(admission.TakeRows(1)), kMaxQueuedRows);
+  admission.GiveRows(5);
+  EXPECT_TRUE(admission.TakeRows(5).ok());
   EXPECT_TRUE(admission.TakeReplyBytes(20).ok());
   EXPECT_EQ(ErrorLimit(admission.TakeReplyBytes(1)), kMaxQueuedReplyBytes);
 }

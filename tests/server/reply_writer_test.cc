@@ -19,11 +19,14 @@
 namespace widelane {
 namespace {
 
-v1::ScoreReply Parse(const grpc::ByteBuffer& buffer) {
-  grpc::Slice bytes;
-  EXPECT_TRUE(buffer.DumpToSingleSlice(&bytes).ok());
+v1::ScoreReply Parse(const ReplySlices& slices) {
+  std::string bytes;
+  for (size_t i = 0; i < slices.count; ++i) {
+    bytes.append(reinterpret_cast<const char*>(slices.slices[i].begin()), slices.slices[i].size());
+  }
+  EXPECT_EQ(bytes.size(), slices.size());
   v1::ScoreReply reply;
-  EXPECT_TRUE(reply.ParseFromArray(bytes.begin(), static_cast<int>(bytes.size())));
+  EXPECT_TRUE(reply.ParseFromString(bytes));
   return reply;
 }
 
@@ -187,7 +190,7 @@ TEST(ReplyWriterTest, PromisesNoFewerBytesThanItWrites) {
   const ReplyShape shape{model.get(), "1", 0, kReplyScores, 0, 1};
   ReplyWriter writer;
   writer.Start(shape);
-  EXPECT_LE(writer.Finish(0, nullptr).Length(), ReplyBytes(shape));
+  EXPECT_LE(writer.Finish(0, nullptr).size(), ReplyBytes(shape));
 }
 
 TEST(ReplyWriterTest, ChecksWhatTheModelCanGive) {

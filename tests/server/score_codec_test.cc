@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/front/limits.h"
 #include "tests/support/rows.h"
 #include "widelane/engine/errors.h"
@@ -16,8 +21,23 @@ namespace {
 using test::EncodedRows;
 using test::PlainRows;
 
-absl::Status Decode(const std::string& message, ScoreRequestView& view, const LimitsConfig& limits = {}) {
-  return DecodeScoreRequest(message, limits, view);
+using google::protobuf::io::ArrayInputStream;
+using google::protobuf::io::CodedInputStream;
+
+absl::Status TakeAll(uint64_t /*bytes*/) { return absl::OkStatus(); }
+
+absl::Status Decode(const std::string& message, ScoreRequestView& view, const LimitsConfig& limits = {},
+                    TakeMemory take = TakeAll) {
+  const int size = static_cast<int>(message.size());
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(message.data()), size);
+  return DecodeScoreRequest(in, size, limits, take, view);
+}
+
+// The same from blocks of `block` bytes.
+absl::Status DecodeBlocks(const std::string& message, int block, ScoreRequestView& view) {
+  ArrayInputStream blocks(message.data(), static_cast<int>(message.size()), block);
+  CodedInputStream in(&blocks);
+  return DecodeScoreRequest(in, static_cast<int>(message.size()), {}, TakeAll, view);
 }
 
 // The field an invalid request is refused for.
@@ -62,7 +82,7 @@ TEST(ScoreCodecTest, LooksAtArraysWhereTheyAre) {
 }
 
 TEST(ScoreCodecTest, AsksForTheMemoryOfLongPlainFieldsBeforeItTakesIt) {
-  const size_t count = 10 * kFreePlainElements;
+  const size_t count = 10 * kFreeElements;
   const std::string message =
       test::Request("m", PlainRows({0, static_cast<int64_t>(count)}, std::vector<int64_t>(count, 1),
                                    std::vector<float>(count, 1)))
@@ -73,12 +93,12 @@ TEST(ScoreCodecTest, AsksForTheMemoryOfLongPlainFieldsBeforeItTakesIt) {
     taken += bytes;
     return absl::OkStatus();
   };
-  ASSERT_TRUE(DecodeScoreRequest(message, {}, take, view).ok());
+  ASSERT_TRUE(Decode(message, view, {}, take).ok());
   EXPECT_EQ(taken, count * (sizeof(int64_t) + sizeof(float)));
   ScoreRequestView refused;
   const auto refuse = [](uint64_t /*bytes*/) { return absl::ResourceExhaustedError("full"); };
-  EXPECT_EQ(DecodeScoreRequest(message, {}, refuse, refused).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_LE(refused.plain_indices.capacity(), kFreePlainElements);
+  EXPECT_EQ(Decode(message, refused, {}, refuse).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(refused.rows_memory.indices.capacity(), kFreeElements);
 }
 
 TEST(ScoreCodecTest, AsksForScoresUnlessTold) {
@@ -96,9 +116,9 @@ TEST(ScoreCodecTest, ReadsPlainNumbersPackedAndNot) {
   message += std::string("\x1a", 1) + static_cast<char>(more.size()) + more;
   ScoreRequestView view;
   ASSERT_TRUE(Decode(message, view).ok());
-  EXPECT_EQ(view.plain_indptr, (std::vector<int64_t>{0, 2, 3}));
-  EXPECT_EQ(view.plain_indices, (std::vector<int64_t>{5, 300, 7}));
-  EXPECT_EQ(view.plain_values, (std::vector<float>{0.5f, 2.0f, 1.0f}));
+  EXPECT_EQ(view.rows_memory.indptr, (std::vector<int64_t>{0, 2, 3}));
+  EXPECT_EQ(view.rows_memory.indices, (std::vector<int64_t>{5, 300, 7}));
+  EXPECT_EQ(view.rows_memory.values, (std::vector<float>{0.5f, 2.0f, 1.0f}));
   EXPECT_EQ(view.csr.values->count, 3u);
 }
 
@@ -219,6 +239,225 @@ TEST(ScoreCodecTest, RefusesGarbageAsInvalid) {
         std::string("\x00\x00", 2), std::string("\x0c")}) {
     EXPECT_EQ(Decode(message, view).code(), absl::StatusCode::kInvalidArgument);
   }
+}
+
+v1::ScoreRequest RequestWithContexts() {
+  v1::ScoreRequest request = GoodRequest();
+  *request.mutable_contexts() = EncodedRows({{{3, 1.0f}}, {{4, 0.5f}, {5, 0.25f}}}, {});
+  *request.mutable_context_of() = test::Encode(v1::U16, {1, 0});
+  return request;
+}
+
+TEST(ScoreCodecTest, ReadsContexts) {
+  ScoreRequestView view;
+  const std::string message = RequestWithContexts().SerializeAsString();
+  ASSERT_TRUE(Decode(message, view).ok());
+  ASSERT_TRUE(view.contexts.has_value());
+  EXPECT_EQ(view.contexts->features.indices.count, 3u);
+  ASSERT_TRUE(view.contexts->of.has_value());
+  EXPECT_EQ(view.contexts->of->type, ElementType::kU16);
+  EXPECT_EQ(view.contexts->of->count, 2u);
+  v1::ScoreRequest plain = RequestWithContexts();
+  plain.clear_context_of();
+  plain.add_plain_context_of(1);
+  plain.add_plain_context_of(70000);
+  const std::string bytes = plain.SerializeAsString();
+  ASSERT_TRUE(Decode(bytes, view).ok());
+  EXPECT_EQ(view.context_of, (std::vector<uint32_t>{1, 70000}));
+  EXPECT_EQ(view.contexts->of->type, ElementType::kU32);
+  const std::string without = GoodRequest().SerializeAsString();
+  ASSERT_TRUE(Decode(without, view).ok());
+  EXPECT_FALSE(view.contexts.has_value());
+}
+
+TEST(ScoreCodecTest, RefusesContextsThatAreWrongNamingTheirField) {
+  v1::ScoreRequest request = RequestWithContexts();
+  request.mutable_contexts()->clear_indptr();
+  EXPECT_EQ(RefusedField(request), "contexts.indptr");
+  request = RequestWithContexts();
+  request.mutable_contexts()->mutable_indices()->set_type(static_cast<v1::ElementType>(77));
+  EXPECT_EQ(RefusedField(request), "contexts.indices");
+  request = RequestWithContexts();
+  request.add_plain_context_of(1);
+  EXPECT_EQ(RefusedField(request), "context_of");
+  request = RequestWithContexts();
+  request.clear_contexts();
+  EXPECT_EQ(RefusedField(request), "context_of");
+}
+
+TEST(ScoreCodecTest, ContextsCountTowardsTheLimits) {
+  LimitsConfig limits;
+  limits.max_request_rows = 3;  // two rows and two contexts
+  ScoreRequestView view;
+  const std::string message = RequestWithContexts().SerializeAsString();
+  EXPECT_EQ(ErrorLimit(Decode(message, view, limits)), kMaxRequestRows);
+  limits = {};
+  limits.max_request_entries = 5;  // three entries each
+  EXPECT_EQ(ErrorLimit(Decode(message, view, limits)), kMaxRequestEntries);
+}
+
+TEST(ScoreCodecTest, ReadsPrioritiesAndRefusesUnknownOnes) {
+  const auto priority = [](v1::Priority value) {
+    v1::ScoreRequest request = GoodRequest();
+    request.set_priority(value);
+    ScoreRequestView view;
+    EXPECT_TRUE(Decode(request.SerializeAsString(), view).ok());
+    return view.priority;
+  };
+  EXPECT_EQ(priority(v1::PRIORITY_UNSPECIFIED), Priority::kNormal);
+  EXPECT_EQ(priority(v1::HIGH), Priority::kHigh);
+  EXPECT_EQ(priority(v1::NORMAL), Priority::kNormal);
+  EXPECT_EQ(priority(v1::LOW), Priority::kLow);
+  for (const int unknown : {4, -1}) {
+    v1::ScoreRequest request = GoodRequest();
+    request.set_priority(static_cast<v1::Priority>(unknown));
+    EXPECT_EQ(RefusedField(request), "priority");
+  }
+}
+
+// The bytes of an array, wherever they lie.
+std::string Bytes(const TypedArray& array) {
+  const size_t size = array.count * ElementSize(array.type);
+  if (array.pieces.empty()) return {reinterpret_cast<const char*>(array.data), size};
+  std::string bytes;
+  for (size_t i = 0; i < array.pieces.size(); ++i) {
+    const size_t end = i + 1 < array.pieces.size() ? array.pieces[i + 1].begin : size;
+    EXPECT_LT(array.pieces[i].begin, end);
+    EXPECT_EQ(array.pieces[i].begin, bytes.size());
+    bytes.append(reinterpret_cast<const char*>(array.pieces[i].data), end - bytes.size());
+  }
+  return bytes;
+}
+
+void ExpectSame(const std::optional<TypedArray>& a, const std::optional<TypedArray>& b) {
+  ASSERT_EQ(a.has_value(), b.has_value());
+  if (!a.has_value()) return;
+  EXPECT_EQ(a->type, b->type);
+  ASSERT_EQ(a->count, b->count);
+  EXPECT_EQ(Bytes(*a), Bytes(*b));
+}
+
+void ExpectSame(const CsrView& a, const CsrView& b) {
+  ExpectSame(a.indptr, b.indptr);
+  ExpectSame(a.row_lengths, b.row_lengths);
+  ExpectSame(a.indices, b.indices);
+  ExpectSame(a.values, b.values);
+  EXPECT_EQ(a.features, b.features);
+}
+
+// Blocks of every size give what one block gives: the same values, or the same error.
+void ExpectSameFromBlocks(const std::string& message) {
+  ScoreRequestView whole;
+  const absl::Status expected = Decode(message, whole);
+  ScoreRequestView view;  // used again, as the server does
+  const int most = static_cast<int>(std::min<size_t>(message.size(), 40));
+  for (int block = 1; block <= most; ++block) {
+    SCOPED_TRACE(block);
+    const absl::Status status = DecodeBlocks(message, block, view);
+    ASSERT_EQ(status, expected);
+    if (!status.ok()) continue;
+    EXPECT_EQ(view.model, whole.model);
+    EXPECT_EQ(view.version, whole.version);
+    EXPECT_EQ(view.outputs, whole.outputs);
+    EXPECT_EQ(view.top_k, whole.top_k);
+    EXPECT_EQ(view.priority, whole.priority);
+    ExpectSame(view.csr, whole.csr);
+    ASSERT_EQ(view.contexts.has_value(), whole.contexts.has_value());
+    if (!view.contexts.has_value()) continue;
+    ExpectSame(view.contexts->features, whole.contexts->features);
+    ExpectSame(view.contexts->of, whole.contexts->of);
+  }
+}
+
+TEST(ScoreCodecTest, BlocksOfEverySizeGiveTheSame) {
+  v1::ScoreRequest request = RequestWithContexts();
+  request.set_model("a name");
+  request.set_version("12345");
+  request.add_outputs(v1::RAW);
+  request.add_outputs(v1::LABELS);
+  request.set_priority(v1::LOW);
+  request.mutable_rows()->set_features(70000);
+  const std::string encoded = request.SerializeAsString();
+  ExpectSameFromBlocks(encoded);
+  v1::ScoreRequest plain = test::Request("plain", PlainRows({0, 2, 3}, {5, 300, 1 << 20}, {0.5f, 2.0f, -1.0f}));
+  *plain.mutable_contexts() = PlainRows({0, 1}, {7}, {1.5f});
+  plain.add_plain_context_of(0);
+  plain.add_plain_context_of(300);
+  const std::string numbers = plain.SerializeAsString();
+  ExpectSameFromBlocks(numbers);
+  for (size_t size = 0; size < encoded.size(); size += 7) ExpectSameFromBlocks(encoded.substr(0, size));
+  for (size_t size = 0; size < numbers.size(); size += 5) ExpectSameFromBlocks(numbers.substr(0, size));
+}
+
+TEST(ScoreCodecTest, GarbageInBlocksGivesTheSame) {
+  const std::string good = RequestWithContexts().SerializeAsString();
+  std::mt19937 random(20240918);
+  for (int round = 0; round < 2000; ++round) {
+    SCOPED_TRACE(round);
+    std::string message = good;
+    for (int changes = 0; changes < 2; ++changes) message[random() % message.size()] = static_cast<char>(random());
+    ExpectSameFromBlocks(message);
+  }
+}
+
+absl::Status DecodeStream(const std::string& bytes, StreamRequestView& view) {
+  const int size = static_cast<int>(bytes.size());
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), size);
+  return DecodeStreamRequest(in, size, {}, TakeAll, view);
+}
+
+TEST(StreamCodecTest, ReadsTheRequestAndWhatIsAroundIt) {
+  v1::StreamRequest message;
+  message.set_id(77);
+  message.set_timeout_ms(250);
+  *message.mutable_request() = RequestWithContexts();
+  const std::string bytes = message.SerializeAsString();
+  StreamRequestView view;
+  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  EXPECT_TRUE(view.error.ok()) << view.error;
+  EXPECT_EQ(view.id, 77u);
+  EXPECT_EQ(view.timeout_ms, 250u);
+  EXPECT_EQ(view.request.model, "m");
+  EXPECT_TRUE(view.request.contexts.has_value());
+}
+
+TEST(StreamCodecTest, AnErrorOfTheRequestLeavesTheRestReadable) {
+  v1::StreamRequest message;
+  message.mutable_request()->set_model("m");
+  message.mutable_request()->add_outputs(static_cast<v1::Output>(9));
+  std::string bytes = message.SerializeAsString() + std::string("\x08\x05", 2);  // the id comes last
+  StreamRequestView view;
+  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  EXPECT_EQ(ErrorField(view.error), "outputs");
+  EXPECT_EQ(view.id, 5u);
+  view.error = absl::OkStatus();
+  bytes = std::string("\x12\x02\x1a\x7f\x08\x06", 6);  // a request that is cut short in itself
+  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(view.error)) << view.error;
+  EXPECT_EQ(view.id, 6u);
+}
+
+TEST(StreamCodecTest, PassesOverTheRequestAfterAnError) {
+  v1::StreamRequest message;
+  message.set_id(9);
+  *message.mutable_request() = GoodRequest();
+  const std::string bytes = message.SerializeAsString();
+  StreamRequestView view;
+  view.error = absl::ResourceExhaustedError("full");
+  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  EXPECT_EQ(view.id, 9u);
+  EXPECT_TRUE(absl::IsResourceExhausted(view.error));
+}
+
+TEST(StreamCodecTest, RefusesMessagesThatAreNone) {
+  StreamRequestView view;
+  for (const std::string& bytes : {std::string("\xff"), std::string("\x12\x05\x01", 3), std::string("\x07")}) {
+    view.error = absl::OkStatus();
+    EXPECT_TRUE(absl::IsInvalidArgument(DecodeStream(bytes, view)));
+  }
+  view.error = absl::OkStatus();
+  ASSERT_TRUE(DecodeStream("", view).ok());
+  EXPECT_EQ(ErrorField(view.error), "rows.indptr");
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ void RawOf(const Model& model, const BatchView& batch, uint32_t row, std::vector
   const numeric::Grid grid = numeric::GridFor(model.max_weight(), row_max);
   for (uint32_t k = 0; k < model.outputs(); ++k) {
     int64_t steps = 0;
+    if (batch.context_line != nullptr) {
+      steps = batch.context_sums[size_t{batch.context_line[row]} * model.outputs() + k];
+    }
     for (uint32_t j = batch.row_begin[row]; j < batch.row_begin[row + 1]; ++j) {
       const size_t index = batch.indices16 != nullptr ? batch.indices16[j] : batch.indices32[j];
       const double value = batch.values32 != nullptr   ? batch.values32[j]
@@ -117,9 +120,16 @@ void FakeDeviceControl::BlockLoads() {
   loads_blocked_ = true;
 }
 
+void FakeDeviceControl::LetThrough(uint64_t batches) {
+  const std::lock_guard lock(mutex_);
+  let_through_ += batches;
+  changed_.notify_all();
+}
+
 void FakeDeviceControl::Unblock() {
   const std::lock_guard lock(mutex_);
   blocked_ = false;
+  let_through_ = 0;
   loads_blocked_ = false;
   changed_.notify_all();
 }
@@ -138,7 +148,8 @@ void FakeDeviceControl::CountBatch(uint32_t rows) {
 
 absl::Status FakeDeviceControl::Obey() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !blocked_; });
+  changed_.wait(lock, [this] { return !blocked_ || let_through_ > 0; });
+  if (blocked_) --let_through_;
   absl::Status status = failure_;
   lock.unlock();
   if (const int64_t delay = delay_ms_; delay > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay));
@@ -158,7 +169,7 @@ std::unique_ptr<Device> FakeDevice::Cpu(std::shared_ptr<FakeDeviceControl> contr
   return std::make_unique<FakeDevice>(std::move(info), 1, std::move(control));
 }
 
-std::unique_ptr<Device> FakeDevice::Gpu(int index, std::shared_ptr<FakeDeviceControl> control) {
+std::unique_ptr<Device> FakeDevice::Gpu(int index, std::shared_ptr<FakeDeviceControl> control, size_t lanes) {
   const std::string number = std::to_string(index);
   DeviceInfo info;
   info.id = "GPU-fake-" + number;
@@ -166,7 +177,7 @@ std::unique_ptr<Device> FakeDevice::Gpu(int index, std::shared_ptr<FakeDeviceCon
   info.index = index;
   info.pci_address = "0000:0" + number + ":00.0";
   info.memory_bytes = 1 << 30;
-  return std::make_unique<FakeDevice>(std::move(info), 2, std::move(control));
+  return std::make_unique<FakeDevice>(std::move(info), lanes, std::move(control));
 }
 
 absl::StatusOr<std::unique_ptr<Lane>> FakeDevice::MakeLane() { return std::make_unique<FakeLane>(control_); }

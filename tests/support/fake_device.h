@@ -29,6 +29,8 @@ class FakeDeviceControl {
   void Block();
   void BlockLoads();
   void Unblock();
+  // That many batches go on although they are blocked.
+  void LetThrough(uint64_t batches);
   // Waits until `batches` have begun in all; false when the time is over first.
   bool WaitForBatches(uint64_t batches, std::chrono::milliseconds timeout) const;
 
@@ -49,6 +51,7 @@ class FakeDeviceControl {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool blocked_ = false;
+  uint64_t let_through_ = 0;
   bool loads_blocked_ = false;
   absl::Status failure_;
   absl::Status load_failure_;
@@ -61,7 +64,7 @@ class FakeDevice : public Device {
 
   // One that passes for the CPU, or for GPU number `index`.
   static std::unique_ptr<Device> Cpu(std::shared_ptr<FakeDeviceControl> control);
-  static std::unique_ptr<Device> Gpu(int index, std::shared_ptr<FakeDeviceControl> control);
+  static std::unique_ptr<Device> Gpu(int index, std::shared_ptr<FakeDeviceControl> control, size_t lanes = 2);
 
   const DeviceInfo& info() const override { return info_; }
   size_t lanes() const override { return lanes_; }

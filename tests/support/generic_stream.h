@@ -37,6 +37,14 @@ class GenericStream {
     return Wait();
   }
 
+  // After the last Read.
+  grpc::Status Finish() {
+    grpc::Status status;
+    stream_->Finish(&status, this);
+    Wait();
+    return status;
+  }
+
   enum class Outcome { kMessage, kEnd, kNothingYet };
   // After kNothingYet, the next Read goes on waiting for the same message; `reply` is only set with kMessage.
   Outcome Read(Reply& reply, std::chrono::milliseconds timeout) {

@@ -5,15 +5,16 @@
 namespace widelane::test {
 
 std::vector<std::string> ServerCommand(const std::string& grpc_address, const std::string& http_address,
-                                       const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {BuiltProgram("widelane-server"), "--grpc-address", grpc_address, "--http-address",
+                                       const std::vector<std::string>& arguments, const std::string& program) {
+  std::vector<std::string> command = {BuiltProgram(program), "--grpc-address", grpc_address, "--http-address",
                                       http_address};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
 
-ServerProcess::ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment)
-    : process_(ServerCommand("127.0.0.1:0", "127.0.0.1:0", arguments), environment) {}
+ServerProcess::ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment,
+                             const std::string& program)
+    : process_(ServerCommand("127.0.0.1:0", "127.0.0.1:0", arguments, program), environment) {}
 
 bool ServerProcess::WaitForPorts() {
   const auto grpc = process_.WaitForLine("serving gRPC on ", std::chrono::seconds(60));

@@ -13,10 +13,15 @@
 
 namespace widelane::test {
 
+inline constexpr char kServerProgram[] = "widelane-server";
+// The same whose device never ends a batch.
+inline constexpr char kHangingServerProgram[] = "hanging_server";
+
 class ServerProcess {
  public:
   // Starts the server on free loopback ports with these further arguments.
-  explicit ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment = {});
+  explicit ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment = {},
+                         const std::string& program = kServerProgram);
 
   // Waits until its ports are open; false (and a failed expectation with its log) if it ends before.
   bool WaitForPorts();
@@ -41,7 +46,8 @@ class ServerProcess {
 
 // The server's command line with explicit addresses.
 std::vector<std::string> ServerCommand(const std::string& grpc_address, const std::string& http_address,
-                                       const std::vector<std::string>& arguments);
+                                       const std::vector<std::string>& arguments,
+                                       const std::string& program = kServerProgram);
 
 }  // namespace widelane::test
 

@@ -26,8 +26,9 @@ TestServer::TestServer(const Models& models, const Configure& configure) {
   Require(server_->WaitUntilLoaded(std::chrono::seconds(60)), "models are loaded");
 }
 
-TestServer::TestServer(const Models& models, std::vector<std::unique_ptr<Device>> devices, const Configure& configure) {
-  Open(Server::StartWithDevices(ConfigFor(models, configure), std::move(devices)));
+TestServer::TestServer(const Models& models, std::vector<std::unique_ptr<Device>> devices, const Configure& configure,
+                       Clock* clock) {
+  Open(Server::StartWithDevices(ConfigFor(models, configure), std::move(devices), clock));
 }
 
 ServerConfig TestServer::ConfigFor(const Models& models, const Configure& configure) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/src/backend.h"
+#include "server/batching/clock.h"
 #include "server/server.h"
 #include "tests/support/models.h"
 #include "tests/support/rpc.h"
@@ -26,8 +27,10 @@ class TestServer {
 
   // Serves `models` and waits until they are loaded. Stops the program if the server does not start.
   explicit TestServer(const Models& models, const Configure& configure = {});
-  // The same over these devices; does not wait for the models, since a fake device may hold them up.
-  TestServer(const Models& models, std::vector<std::unique_ptr<Device>> devices, const Configure& configure = {});
+  // The same over these devices, and by this clock if there is one; does not wait for the models, since a fake device
+  // may hold them up.
+  TestServer(const Models& models, std::vector<std::unique_ptr<Device>> devices, const Configure& configure = {},
+             Clock* clock = nullptr);
 
   Server& server() { return *server_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }

@@ -5,7 +5,6 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <limits>
@@ -13,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "src/channel.h"
+#include "src/connection.h"
 #include "src/convert.h"
 #include "src/status.h"
+#include "src/stream.h"
 #include "widelane/v1/scoring.grpc.pb.h"
 
 namespace widelane::client {
@@ -30,7 +29,6 @@ using std::chrono::milliseconds;
 using HealthStub = grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
 constexpr int kServing = 1;
 constexpr milliseconds kReadyPoll{100};
-constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 absl::Status CheckOptions(const std::string& address, const ClientOptions& options) {
   constexpr size_t kMostBytes = std::numeric_limits<int>::max();
@@ -66,13 +64,7 @@ struct PendingScore {
 class Client::Impl {
  public:
   Impl(const std::string& address, const ClientOptions& options)
-      : address_(address),
-        options_(options),
-        channel_(MakeChannel(address, options, false)),
-        stub_(v1::Scoring::NewStub(channel_)),
-        score_stub_(options.check_health ? v1::Scoring::NewStub(MakeChannel(address, options, true))
-                                         : v1::Scoring::NewStub(channel_)),
-        health_stub_(channel_) {}
+      : connection_(std::make_shared<Connection>(address, options)), health_stub_(connection_->channel()) {}
 
   ~Impl() {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -81,15 +73,15 @@ class Client::Impl {
 
   // Fills `message`, checks its size and gives the call its deadline.
   absl::Status Prepare(const ScoreRequest& request, v1::ScoreRequest& message, grpc::ClientContext& context) {
-    const Time deadline = DeadlineIn(request.deadline.value_or(options_.deadline));
+    const Connection::Time deadline = Connection::DeadlineIn(connection_->TimeFor(request));
     context.set_deadline(deadline);
     if (absl::Status status = ToMessage(request, message); !status.ok()) return status;
-    return CheckSize(request, message.ByteSizeLong(), deadline);
+    return connection_->CheckSize(request, message.ByteSizeLong(), deadline);
   }
 
   absl::StatusOr<ScoreReply> Finish(const grpc::Status& status, const v1::ScoreReply& reply) const {
     if (status.ok()) return FromMessage(reply);
-    return Explain(FromGrpc(status));
+    return connection_->Explain(FromGrpc(status));
   }
 
   absl::StatusOr<ScoreReply> Score(const ScoreRequest& request) {
@@ -97,7 +89,7 @@ class Client::Impl {
     grpc::ClientContext context;
     if (absl::Status status = Prepare(request, message, context); !status.ok()) return status;
     v1::ScoreReply reply;
-    return Finish(score_stub_->Score(&context, message, &reply), reply);
+    return Finish(connection_->score_stub().Score(&context, message, &reply), reply);
   }
 
   void ScoreAsync(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done) {
@@ -106,19 +98,20 @@ class Client::Impl {
     call->done = std::move(done);
     AddRunning(1);
     PendingScore* raw = call.release();
-    score_stub_->async()->Score(&raw->context, &raw->request, &raw->reply, [this, raw](const grpc::Status& status) {
-      const std::unique_ptr<PendingScore> owner(raw);
-      owner->done(Finish(status, owner->reply));
-      AddRunning(-1);
-    });
+    connection_->score_stub().async()->Score(&raw->context, &raw->request, &raw->reply,
+                                             [this, raw](const grpc::Status& status) {
+                                               const std::unique_ptr<PendingScore> owner(raw);
+                                               owner->done(Finish(status, owner->reply));
+                                               AddRunning(-1);
+                                             });
   }
 
   absl::StatusOr<std::vector<ModelInfo>> ListModels() {
     grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(options_.deadline));
+    context.set_deadline(Connection::DeadlineIn(connection_->options().deadline));
     v1::ListModelsReply reply;
-    const grpc::Status status = stub_->ListModels(&context, {}, &reply);
-    if (!status.ok()) return Explain(FromGrpc(status));
+    const grpc::Status status = connection_->stub().ListModels(&context, {}, &reply);
+    if (!status.ok()) return connection_->Explain(FromGrpc(status));
     std::vector<ModelInfo> models;
     models.reserve(reply.models_size());
     for (const v1::ModelInfo& model : reply.models()) models.push_back(FromMessage(model));
@@ -127,14 +120,15 @@ class Client::Impl {
 
   absl::StatusOr<ModelInfo> GetModel(const std::string& model, const std::string& version) {
     v1::ModelInfo reply;
-    const grpc::Status status = GetModel(*stub_, model, version, DeadlineIn(options_.deadline), reply);
-    if (!status.ok()) return Explain(FromGrpc(status));
+    const grpc::Status status = Connection::GetModel(connection_->stub(), model, version,
+                                                     Connection::DeadlineIn(connection_->options().deadline), reply);
+    if (!status.ok()) return connection_->Explain(FromGrpc(status));
     return FromMessage(reply);
   }
 
   absl::StatusOr<bool> IsServing(const std::string& service, milliseconds deadline) {
     grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(deadline));
+    context.set_deadline(Connection::DeadlineIn(deadline));
     google::protobuf::StringValue request;
     request.set_value(service);
     google::protobuf::Int32Value reply;
@@ -142,7 +136,7 @@ class Client::Impl {
     health_stub_.UnaryCall(&context, "/grpc.health.v1.Health/Check", {}, &request, &reply,
                            [&result](grpc::Status status) { result.set_value(std::move(status)); });
     const grpc::Status status = result.get_future().get();
-    if (!status.ok()) return Explain(FromGrpc(status));
+    if (!status.ok()) return connection_->Explain(FromGrpc(status));
     return reply.value() == kServing;
   }
 
@@ -154,64 +148,16 @@ class Client::Impl {
       if (serving.ok() && *serving) return absl::OkStatus();
       if (std::chrono::steady_clock::now() + kReadyPoll >= end) {
         return absl::DeadlineExceededError(
-            absl::StrCat(address_, " is not ready after ", timeout.count(),
+            absl::StrCat(connection_->address(), " is not ready after ", timeout.count(),
                          " ms: ", serving.ok() ? "it says NOT_SERVING" : std::string(serving.status().message())));
       }
       std::this_thread::sleep_for(kReadyPoll);
     }
   }
 
-  const ClientOptions& options() const { return options_; }
+  const std::shared_ptr<Connection>& connection() const { return connection_; }
 
  private:
-  using Time = std::chrono::system_clock::time_point;
-  static Time DeadlineIn(milliseconds time) { return std::chrono::system_clock::now() + time; }
-
-  static grpc::Status GetModel(v1::Scoring::Stub& stub, const std::string& model, const std::string& version,
-                               Time deadline, v1::ModelInfo& reply) {
-    grpc::ClientContext context;
-    context.set_deadline(deadline);
-    v1::GetModelRequest request;
-    request.set_model(model);
-    request.set_version(version);
-    return stub.GetModel(&context, request, &reply);
-  }
-
-  // The limit may have been raised since it was asked for, so it is asked for again before a request is refused. The
-  // same servers are asked as will be called; if none can tell, the call itself finds out.
-  absl::Status CheckSize(const ScoreRequest& request, size_t bytes, Time deadline) {
-    if (bytes > options_.max_request_bytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the request has ", bytes, " bytes and this client sends at most ", options_.max_request_bytes,
-                       " (ClientOptions::max_request_bytes); send fewer rows a call"));
-    }
-    if (bytes <= server_limit_) return absl::OkStatus();
-    v1::ModelInfo model;
-    const grpc::Status status = GetModel(*score_stub_, request.model, request.version, deadline, model);
-    if (!status.ok()) return absl::OkStatus();
-    const uint64_t limit = model.max_message_bytes() > 0 ? model.max_message_bytes() : kNoLimit;
-    server_limit_ = limit;
-    if (bytes <= limit) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the request has ", bytes, " bytes and the server takes at most ", limit,
-                     " (widelane-server --max-message-bytes); nothing was sent; send fewer rows a call"));
-  }
-
-  // Adds what gRPC's own words leave out.
-  absl::Status Explain(const absl::Status& status) const {
-    std::string hint;
-    if (absl::StrContains(status.message(), absl::StrCat("message larger than max (")) &&
-        absl::StrContains(status.message(), absl::StrCat("vs. ", options_.max_reply_bytes, ")"))) {
-      hint = "; the reply is over ClientOptions::max_reply_bytes, raise it or send fewer rows a call";
-    } else if (absl::IsUnavailable(status) && !absl::StrContains(status.message(), address_)) {
-      hint = absl::StrCat(" (server ", address_, ")");
-    }
-    if (hint.empty()) return status;
-    absl::Status result(status.code(), absl::StrCat(status.message(), hint));
-    status.ForEachPayload([&result](auto url, const absl::Cord& payload) { result.SetPayload(url, payload); });
-    return result;
-  }
-
   void AddRunning(int count) {
     // Noticed under the lock: once it is free the client may be gone.
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -219,14 +165,8 @@ class Client::Impl {
     if (running_ == 0) idle_.notify_all();
   }
 
-  const std::string address_;
-  const ClientOptions options_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Scoring::Stub> stub_;
-  // Apart from stub_, since a server that is not ready still tells of its models and its health.
-  const std::unique_ptr<v1::Scoring::Stub> score_stub_;
+  const std::shared_ptr<Connection> connection_;
   HealthStub health_stub_;
-  std::atomic<uint64_t> server_limit_{0};  // bytes; 0: not asked yet; kNoLimit: it tells none
   std::mutex mutex_;
   std::condition_variable idle_;
   int running_ = 0;  // asynchronous calls; guarded by mutex_
@@ -246,6 +186,11 @@ void Client::ScoreAsync(const ScoreRequest& request, std::function<void(absl::St
   impl_->ScoreAsync(request, std::move(done));
 }
 
+std::unique_ptr<ScoreStream> Client::OpenStream(const StreamOptions& options) {
+  return std::unique_ptr<ScoreStream>(
+      new ScoreStream(std::make_unique<ScoreStream::Impl>(impl_->connection(), options)));
+}
+
 absl::StatusOr<std::vector<ModelInfo>> Client::ListModels() { return impl_->ListModels(); }
 
 absl::StatusOr<ModelInfo> Client::GetModel(const std::string& model, const std::string& version) {
@@ -253,7 +198,7 @@ absl::StatusOr<ModelInfo> Client::GetModel(const std::string& model, const std::
 }
 
 absl::StatusOr<bool> Client::IsServing(const std::string& service) {
-  return impl_->IsServing(service, impl_->options().deadline);
+  return impl_->IsServing(service, impl_->connection()->options().deadline);
 }
 
 absl::Status Client::WaitUntilReady(std::chrono::milliseconds timeout) { return impl_->WaitUntilReady(timeout); }

@@ -23,6 +23,20 @@ v1::Output ToMessage(Output output) {
   return v1::OUTPUT_UNSPECIFIED;
 }
 
+v1::Priority ToMessage(Priority priority) {
+  switch (priority) {
+    case Priority::kHigh:
+      return v1::HIGH;
+    case Priority::kNormal:
+      return v1::NORMAL;
+    case Priority::kLow:
+      return v1::LOW;
+    case Priority::kDefault:
+      break;
+  }
+  return v1::PRIORITY_UNSPECIFIED;
+}
+
 StageTimes FromMessage(const v1::StageTimes& times) {
   using std::chrono::nanoseconds;
   StageTimes result;
@@ -61,7 +75,9 @@ absl::Status ToMessage(const ScoreRequest& request, v1::ScoreRequest& out) {
   for (const Output output : request.outputs) out.add_outputs(ToMessage(output));
   out.set_top_k(request.top_k);
   out.set_stage_times(request.stage_times);
-  return EncodeRows(request.rows, *out.mutable_rows());
+  out.set_priority(ToMessage(request.priority));
+  if (absl::Status status = EncodeRows(request.rows, *out.mutable_rows()); !status.ok()) return status;
+  return EncodeContexts(request.rows, request.contexts, request.context_of, out);
 }
 
 ScoreReply FromMessage(const v1::ScoreReply& reply) {

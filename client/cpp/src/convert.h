@@ -9,7 +9,7 @@
 
 namespace widelane::client {
 
-// Errors: those of EncodeRows.
+// Errors: those of EncodeRows and EncodeContexts.
 absl::Status ToMessage(const ScoreRequest& request, v1::ScoreRequest& out);
 ScoreReply FromMessage(const v1::ScoreReply& reply);
 ModelInfo FromMessage(const v1::ModelInfo& info);

@@ -23,14 +23,19 @@ std::optional<Detail> DetailOf(const absl::Status& status) {
 
 }  // namespace
 
-absl::Status FromGrpc(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-  google::rpc::Status details;
-  if (!status.error_details().empty() && details.ParseFromString(status.error_details())) {
-    for (const auto& detail : details.details()) result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
-  }
+absl::Status FromMessage(const google::rpc::Status& status) {
+  absl::Status result(static_cast<absl::StatusCode>(status.code()), status.message());
+  for (const auto& detail : status.details()) result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
   return result;
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  google::rpc::Status message;
+  // Details are a google.rpc.Status of their own; code and message of the call count.
+  if (!message.ParseFromString(status.error_details())) message.Clear();
+  message.set_code(status.error_code());
+  message.set_message(status.error_message());
+  return FromMessage(message);
 }
 
 std::optional<std::string> ErrorField(const absl::Status& status) {

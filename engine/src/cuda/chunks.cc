@@ -54,6 +54,7 @@ BatchView FromRow(const BatchView& batch, uint32_t row, uint32_t outputs) {
   Advance(view.lengths8, row);
   Advance(view.lengths16, row);
   Advance(view.row_max, row);
+  Advance(view.context_line, row);
   Advance(view.scores, size_t{row} * outputs);
   Advance(view.raw, size_t{row} * outputs);
   Advance(view.best_outputs, size_t{row} * batch.best);

@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<CudaLane>> CudaLane::Create(const EngineOptions& 
 }
 
 absl::Status CudaLane::Allocate() {
-  absl::Status status = Keep(InputBuffers::Create(options_, device_), inputs_);
+  absl::Status status = Keep(InputBuffers::Create(options_, device_, true), inputs_);
   status.Update(Keep(LongRows::Create(options_.slab.entries, device_), long_rows_));
   status.Update(Keep(CreateDeviceBuffer<std::byte>(ScratchBytes(options_.slab.results), device_), scratch_));
   const size_t slab_bytes = size_t{options_.slab.results} * (sizeof(float) + sizeof(double));

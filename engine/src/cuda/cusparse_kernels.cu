@@ -1,4 +1,5 @@
 #include "cuda/cusparse_kernels.h"
+#include "cuda/device_code.cuh"
 #include "cuda/launch_plan.h"
 #include "numeric.h"
 
@@ -46,15 +47,15 @@ struct RebaseOffsets {
   __device__ void operator()(size_t i) const { to[i] = static_cast<int32_t>(row_begin[i] - row_begin[0]); }
 };
 struct RawFromSums {
+  ScoreArguments a;
   const float* sums;
-  const double* bias;
-  const double* scale;
-  uint32_t outputs;
   double* raw;
   double* copy;
   __device__ void operator()(size_t i) const {
-    const uint32_t k = static_cast<uint32_t>(i % outputs);
-    raw[i] = numeric::Fma(static_cast<double>(sums[i]), scale[k], bias[k]);
+    const auto row = static_cast<uint32_t>(i / a.outputs);
+    const auto k = static_cast<uint32_t>(i % a.outputs);
+    const double of_context = static_cast<double>(ContextSum(a, row, k)) * GridOfRow(a, row).step;
+    raw[i] = numeric::Fma(static_cast<double>(sums[i]) + of_context, a.scale[k], a.bias[k]);
     if (copy != nullptr) copy[i] = raw[i];
   }
 };
@@ -91,9 +92,10 @@ cudaError_t LaunchRebaseOffsets(const uint32_t* row_begin, size_t count, int32_t
   return LaunchForEach(count, RebaseOffsets{row_begin, to}, stream);
 }
 
-cudaError_t LaunchRawFromSums(const float* sums, const double* bias, const double* scale, uint32_t outputs,
-                              size_t count, double* raw, double* copy, cudaStream_t stream) {
-  return LaunchForEach(count, RawFromSums{sums, bias, scale, outputs, raw, copy}, stream);
+cudaError_t LaunchRawFromSums(const ScoreArguments& arguments, const float* sums, double* raw, double* copy,
+                              cudaStream_t stream) {
+  const size_t count = static_cast<size_t>(arguments.rows) * arguments.outputs;
+  return LaunchForEach(count, RawFromSums{arguments, sums, raw, copy}, stream);
 }
 
 }  // namespace widelane::cuda

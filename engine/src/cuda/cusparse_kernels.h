@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/kernels.h"
 #include "widelane/engine/model_types.h"
 
 namespace widelane::cuda {
@@ -21,9 +22,10 @@ cudaError_t LaunchWidenValues(const uint16_t* from, size_t count, float* to, cud
 cudaError_t LaunchFillOnes(size_t count, float* to, cudaStream_t stream);
 // to[r] = row_begin[r] - row_begin[0], for `count` offsets. `row_begin` may be in host memory.
 cudaError_t LaunchRebaseOffsets(const uint32_t* row_begin, size_t count, int32_t* to, cudaStream_t stream);
-// raw = bias + scale * sum, [rows][outputs]; once more to `copy` unless that is null.
-cudaError_t LaunchRawFromSums(const float* sums, const double* bias, const double* scale, uint32_t outputs,
-                              size_t count, double* raw, double* copy, cudaStream_t stream);
+// raw = bias + scale * (sum + the context's), [rows][outputs]; once more to `copy` unless that is null. Rows, and what
+// is known of them but their entries, are as in `arguments`.
+cudaError_t LaunchRawFromSums(const ScoreArguments& arguments, const float* sums, double* raw, double* copy,
+                              cudaStream_t stream);
 
 }  // namespace widelane::cuda
 

@@ -224,11 +224,10 @@ absl::Status CusparseLane::FinishRows(const LaneWork& work, uint32_t row, uint32
   const Model& model = *work.model;
   const BatchView host = FromRow(*work.batch, row, model.outputs());
   ScoreArguments arguments = static_cast<const CudaResident*>(work.resident)->Arguments(model);
-  WIDELANE_CUDA_RETURN_IF_ERROR(LaunchRawFromSums(sums_.data(), arguments.bias, arguments.scale, model.outputs(),
-                                                  size_t{rows} * model.outputs(), raw_.data(), host.raw, stream_.get()),
+  SetRows(*work.batch, *work.batch, row, rows, 0, arguments);
+  WIDELANE_CUDA_RETURN_IF_ERROR(LaunchRawFromSums(arguments, sums_.data(), raw_.data(), host.raw, stream_.get()),
                                 device_);
   if (host.scores != nullptr || host.best > 0) {
-    arguments.rows = rows;
     SetResults(host, arguments);
     arguments.raw = nullptr;
     arguments.scratch = scratch_.data();

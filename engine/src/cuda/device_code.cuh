@@ -168,6 +168,16 @@ __device__ __forceinline__ numeric::Grid GridOfRow(const ScoreArguments& a, uint
   return numeric::GridFor(a.max_weight, a.row_max == nullptr ? 1.0F : __ldg(a.row_max + a.first_row + step_row));
 }
 
+// The sums of a row's context, where there are contexts.
+__device__ __forceinline__ const int64_t* ContextOf(const ScoreArguments& a, uint32_t step_row) {
+  return a.context_sums + static_cast<size_t>(__ldg(a.context_line + a.first_row + step_row)) * a.outputs;
+}
+
+// What a row's context adds to its sum of one output.
+__device__ __forceinline__ int64_t ContextSum(const ScoreArguments& a, uint32_t step_row, uint32_t output) {
+  return a.context_sums == nullptr ? 0 : __ldg(ContextOf(a, step_row) + output);
+}
+
 // The raw sum of one output.
 template <typename Weights>
 __device__ __forceinline__ double RawOf(const ScoreArguments& a, uint32_t output, int64_t sum, double step) {
@@ -189,7 +199,8 @@ __device__ __forceinline__ void FinishSum(const ScoreCall& call, uint32_t step_r
   if (call.partial != nullptr) {
     call.partial[at] = sum;
   } else {
-    WriteRaw(call, at, RawOf<Weights>(call.input, output, sum, step));
+    const int64_t whole = sum + ContextSum(call.input, step_row, output);
+    WriteRaw(call, at, RawOf<Weights>(call.input, output, whole, step));
   }
 }
 

@@ -24,7 +24,8 @@ __device__ __forceinline__ size_t PlaceOf(const ScoreCall& call, uint32_t row, u
 }
 
 __device__ __forceinline__ double ScaledRaw(const ScoreArguments& a, uint32_t row, uint32_t output, int64_t sum) {
-  return numeric::RawSum(sum, GridOfRow(a, row).step, __ldg(a.scale + output), __ldg(a.bias + output));
+  const int64_t whole = sum + ContextSum(a, row, output);
+  return numeric::RawSum(whole, GridOfRow(a, row).step, __ldg(a.scale + output), __ldg(a.bias + output));
 }
 
 __global__ void __launch_bounds__(kBlockThreads) ZeroLongRows(const ScoreCall call) {

@@ -35,8 +35,9 @@ size_t WidestSlot(const SlabOptions& slab) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InputBuffers>> InputBuffers::Create(const EngineOptions& options, int device) {
-  std::unique_ptr<InputBuffers> buffers(new InputBuffers(options.check_pinned, device));
+absl::StatusOr<std::unique_ptr<InputBuffers>> InputBuffers::Create(const EngineOptions& options, int device,
+                                                                   bool with_contexts) {
+  std::unique_ptr<InputBuffers> buffers(new InputBuffers(options.check_pinned, device, with_contexts));
   if (absl::Status status = buffers->Allocate(options); !status.ok()) return status;
   return buffers;
 }
@@ -47,6 +48,10 @@ absl::Status InputBuffers::Allocate(const EngineOptions& options) {
   status.Update(Keep(CreateDeviceBuffer<uint32_t>(rows / kGroupRows + 1, device_), group_begin_));
   status.Update(Keep(CreateDeviceBuffer<uint16_t>(rows, device_), lengths_));
   status.Update(Keep(CreateDeviceBuffer<float>(rows, device_), row_max_));
+  if (with_contexts_) {
+    status.Update(Keep(CreateDeviceBuffer<int64_t>(options.slab.context_sums, device_), context_sums_));
+    status.Update(Keep(CreateDeviceBuffer<uint16_t>(rows, device_), context_line_));
+  }
   const size_t slot_bytes = RoundUp(std::min(options.lane_bytes / kSlots, WidestSlot(options.slab)));
   for (uint32_t i = 0; i < kSlots; ++i) {
     status.Update(Keep(CreateDeviceBuffer<std::byte>(slot_bytes, device_), slots_[i]));
@@ -81,28 +86,45 @@ absl::Status InputBuffers::CopyChunk(const LaneWork& work, const Chunk& chunk, u
     if (absl::Status status = CopyEntries(*work.batch, chunk, number); !status.ok()) return status;
   }
   if (number == 0) {
-    if (absl::Status status = CopyRows(*work.batch, work.first_row, work.rows); !status.ok()) return status;
+    absl::Status status = CopyRows(*work.batch, work.first_row, work.rows);
+    if (CopiesContexts(*work.batch)) status.Update(CopyContexts(work));
+    if (!status.ok()) return status;
   }
   WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(Copied(number), stream_.get()), device_);
   return absl::OkStatus();
 }
 
 absl::Status InputBuffers::CopyRows(const BatchView& batch, uint32_t first_row, uint32_t rows) {
-  const BatchView from = FromRow(batch, first_row, 0);
   absl::Status status;
-  if (from.row_max != nullptr) status.Update(CopyIn("row_max", from.row_max, rows, row_max_.data() + first_row));
-  if (UniformLength(batch) > 0) return status;
+  if (batch.row_max != nullptr) {
+    status.Update(CopyIn("row_max", batch.row_max + first_row, rows, row_max_.data() + first_row));
+  }
+  if (UniformLength(batch) == 0) status.Update(CopyLengths(batch, first_row, rows));
+  return status;
+}
+
+absl::Status InputBuffers::CopyLengths(const BatchView& batch, uint32_t first_row, uint32_t rows) {
+  const BatchView from = FromRow(batch, first_row, 0);
   if (from.lengths8 == nullptr && from.lengths16 == nullptr) {
-    status.Update(CopyIn("row_begin", from.row_begin, size_t{rows} + 1, row_begin_.data() + first_row));
-    return status;
+    return CopyIn("row_begin", from.row_begin, size_t{rows} + 1, row_begin_.data() + first_row);
   }
   const uint32_t groups = (rows - 1) / kGroupRows + 1;
-  status.Update(CopyIn("group_begin", from.group_begin, groups, group_begin_.data() + first_row / kGroupRows));
+  absl::Status status = CopyIn("group_begin", from.group_begin, groups, group_begin_.data() + first_row / kGroupRows);
   if (from.lengths8 != nullptr) {
     status.Update(CopyIn("lengths8", from.lengths8, rows, reinterpret_cast<uint8_t*>(lengths_.data()) + first_row));
   } else {
     status.Update(CopyIn("lengths16", from.lengths16, rows, lengths_.data() + first_row));
   }
+  return status;
+}
+
+// All lines: which of them a piece's rows have is nowhere written, and they are few.
+absl::Status InputBuffers::CopyContexts(const LaneWork& work) {
+  const BatchView& batch = *work.batch;
+  const size_t sums = size_t{batch.context_lines} * work.model->outputs();
+  absl::Status status = CopyIn("context_sums", batch.context_sums, sums, context_sums_.data());
+  status.Update(
+      CopyIn("context_line", batch.context_line + work.first_row, work.rows, context_line_.data() + work.first_row));
   return status;
 }
 
@@ -127,6 +149,10 @@ absl::Status InputBuffers::CopyEntries(const BatchView& batch, const Chunk& chun
 BatchView InputBuffers::View(const BatchView& batch, const Chunk& chunk, uint32_t number) const {
   BatchView view = batch;
   if (batch.row_max != nullptr) view.row_max = row_max_.data();
+  if (CopiesContexts(batch)) {
+    view.context_sums = context_sums_.data();
+    view.context_line = context_line_.data();
+  }
   if (batch.lengths8 != nullptr || batch.lengths16 != nullptr) {
     view.group_begin = group_begin_.data();
     if (batch.lengths16 != nullptr) view.lengths16 = lengths_.data();

@@ -29,17 +29,18 @@ class InputBuffers {
   static constexpr uint32_t kSlots = 2;
 
   // On the current device, which is `device`: options.lane_bytes for the slots, or what slabs can need if that is less,
-  // and 10 bytes for each row.
-  static absl::StatusOr<std::unique_ptr<InputBuffers>> Create(const EngineOptions& options, int device);
+  // 10 bytes for each row and, `with_contexts`, what contexts take. Without, View's contexts are the batch's own.
+  static absl::StatusOr<std::unique_ptr<InputBuffers>> Create(const EngineOptions& options, int device,
+                                                              bool with_contexts);
 
   // How this batch is best cut for the slots.
   ChunkLimits Limits(const BatchView& batch) const;
 
   // Enqueues the copies of a chunk's entries, into a slot whose former chunk is computed after `slot_free` (null: there
-  // was none), and behind those of chunk 0 the arrays by row of the whole work. A chunk that no slot holds stays where
-  // it is: kernels then read it in host memory. The chunks of a work are numbered from 0.
+  // was none), and behind those of chunk 0 the arrays by row of the whole work and all context sums. A chunk that no
+  // slot holds stays where it is: kernels then read it in host memory. The chunks of a work are numbered from 0.
   absl::Status CopyChunk(const LaneWork& work, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free);
-  // Passed when chunk `number`, all before it and the arrays by row are there.
+  // Passed when chunk `number`, all before it, the arrays by row and the context sums are there.
   cudaEvent_t Copied(uint32_t number) const { return copied_[number % kSlots].get(); }
 
   // The batch as kernels are to see it: the copies in place of what has been copied. Where rows are uniform, arrays
@@ -56,7 +57,8 @@ class InputBuffers {
   void Drain() const { (void)cudaStreamSynchronize(stream_.get()); }
 
  private:
-  InputBuffers(bool check_pinned, int device) : check_pinned_(check_pinned), device_(device) {}
+  InputBuffers(bool check_pinned, int device, bool with_contexts)
+      : check_pinned_(check_pinned), device_(device), with_contexts_(with_contexts) {}
   absl::Status Allocate(const EngineOptions& options);
   uint32_t SlotEntries(const BatchView& batch) const;
   bool Holds(const BatchView& batch, const Chunk& chunk) const {
@@ -66,18 +68,24 @@ class InputBuffers {
   std::byte* ValuesOf(const BatchView& batch, uint32_t number) const;
 
   absl::Status CopyEntries(const BatchView& batch, const Chunk& chunk, uint32_t number);
-  // Of rows that are uniform only the largest values: the rest follows from their length.
   absl::Status CopyRows(const BatchView& batch, uint32_t first_row, uint32_t rows);
+  // Where rows begin and end, which nobody needs for uniform ones: it follows from their length.
+  absl::Status CopyLengths(const BatchView& batch, uint32_t first_row, uint32_t rows);
+  bool CopiesContexts(const BatchView& batch) const { return with_contexts_ && batch.context_sums != nullptr; }
+  absl::Status CopyContexts(const LaneWork& work);
 
   template <typename T>
   absl::Status CopyIn(const char* array, const T* from, size_t count, void* to);
 
   const bool check_pinned_;
   const int device_;
+  const bool with_contexts_;
   DeviceBuffer<uint32_t> row_begin_;
   DeviceBuffer<uint32_t> group_begin_;
   DeviceBuffer<uint16_t> lengths_;  // or bytes
   DeviceBuffer<float> row_max_;
+  DeviceBuffer<int64_t> context_sums_;
+  DeviceBuffer<uint16_t> context_line_;
   std::array<DeviceBuffer<std::byte>, kSlots> slots_;
   std::array<Event, kSlots> copied_;
   Event started_;

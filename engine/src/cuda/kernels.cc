@@ -126,6 +126,8 @@ class Launcher {
     call.plan = PlanFor(rows);
     call.row_limit = RowLimit(all_.outputs);
     call.partial = Advance(all_.partial, ResultsBefore(call, all_.outputs));
+    // Else every part of a sum would have the context once.
+    if (call.partial != nullptr) call.input.context_sums = nullptr;
     call.raw = Advance(all_.raw, ResultsBefore(call, all_.outputs));
     call.scores = ways_.normalised ? nullptr : Advance(all_.scores, ResultsBefore(call, all_.outputs));
     call.best = all_.best;

@@ -54,6 +54,10 @@ struct ScoreArguments {
   const uint16_t* values16 = nullptr;  // at most one of the two; none: all are 1
   const float* values32 = nullptr;
   const float* row_max = nullptr;  // [rows]; null: all are 1
+  // Sums in steps of each row's grid that are added to its own, as in batch_view.h; null: there are none. Partial sums
+  // are without.
+  const int64_t* context_sums = nullptr;   // [lines][outputs]
+  const uint16_t* context_line = nullptr;  // [rows]
 
   // The call's long rows, as CutLongRows found them.
   PieceCount cut;
@@ -80,7 +84,7 @@ struct ScoreArguments {
 cudaError_t LaunchScore(const ScoreArguments& arguments, cudaStream_t stream);
 
 // Adds `count` arrays [rows][outputs] that LaunchScore wrote as `partial` (row r of the call at first_row + r), 1 to
-// kMaxPartials, and goes on to the results. Of the batch it reads row_max only.
+// kMaxPartials, and goes on to the results. Of the batch it reads row_max and contexts only.
 cudaError_t LaunchFinishPartial(const ScoreArguments& arguments, const int64_t* const* partials, uint32_t count,
                                 cudaStream_t stream);
 

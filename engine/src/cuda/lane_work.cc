@@ -22,14 +22,15 @@ bool WantsNothing(const LaneWork& work) {
 
 absl::Status CheckFits(const SlabOptions& slab, const LaneWork& work) {
   const uint64_t end = uint64_t{work.first_row} + work.rows;
+  const uint64_t context_sums = uint64_t{work.batch->context_lines} * work.model->outputs();
   if (work.first_row % kGroupRows == 0 && end <= slab.rows && EntriesOf(work) <= slab.entries &&
-      work.model->outputs() <= slab.results) {
+      work.model->outputs() <= slab.results && context_sums <= slab.context_sums) {
     return absl::OkStatus();
   }
-  return absl::InternalError(absl::StrCat("rows ", work.first_row, " to ", end, " with ", EntriesOf(work),
-                                          " entries, for ", work.model->outputs(), " outputs, are beyond a lane for ",
-                                          slab.rows, " rows, ", slab.entries, " entries and ", slab.results,
-                                          " results"));
+  return absl::InternalError(absl::StrCat(
+      "rows ", work.first_row, " to ", end, " with ", EntriesOf(work), " entries and ", context_sums,
+      " context sums, for ", work.model->outputs(), " outputs, are beyond a lane for ", slab.rows, " rows, ",
+      slab.entries, " entries, ", slab.results, " results and ", slab.context_sums, " context sums"));
 }
 
 void DieUnlessAllPinned(const BatchView& batch) {
@@ -45,6 +46,8 @@ void DieUnlessAllPinned(const BatchView& batch) {
                 {batch.values16, "values16"},
                 {batch.values32, "values32"},
                 {batch.row_max, "row_max"},
+                {batch.context_sums, "context_sums"},
+                {batch.context_line, "context_line"},
                 {batch.scores, "scores"},
                 {batch.raw, "raw"},
                 {batch.best_outputs, "best_outputs"},

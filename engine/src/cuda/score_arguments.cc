@@ -26,6 +26,8 @@ void SetRows(const BatchView& view, const BatchView& batch, uint32_t first_row, 
   arguments.values16 = rows_of.values16;
   arguments.values32 = rows_of.values32;
   arguments.row_max = rows_of.row_max;
+  arguments.context_sums = rows_of.context_sums;
+  arguments.context_line = rows_of.context_line;
 }
 
 void SetResults(const BatchView& view, ScoreArguments& arguments) {

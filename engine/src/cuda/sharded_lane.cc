@@ -59,7 +59,9 @@ absl::Status ShardedLane::AllocateShard(Shard& shard) {
   const ScopedDevice scope(shard.device);
   if (!scope.status().ok()) return scope.status();
   const size_t results = options_.slab.results;
-  absl::Status status = Keep(InputBuffers::Create(options_, shard.device), shard.inputs);
+  // Contexts are added once, by the first GPU.
+  const bool with_contexts = &shard == &shards_.front();
+  absl::Status status = Keep(InputBuffers::Create(options_, shard.device, with_contexts), shard.inputs);
   status.Update(Keep(CreateDeviceBuffer<std::byte>(ScratchBytes(results), shard.device), shard.scratch));
   for (uint32_t i = 0; i < kSlots; ++i) {
     status.Update(readable ? Keep(CreateDeviceBuffer<int64_t>(results, shard.device), shard.sums[i])

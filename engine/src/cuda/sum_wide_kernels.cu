@@ -94,6 +94,22 @@ class WideSum {
   __device__ __forceinline__ uint32_t first(uint32_t l) const { return first_ + l * stride_; }
   // In steps, of output first(l) + v.
   __device__ __forceinline__ int64_t Total(uint32_t l, uint32_t v) const { return Terms::Total(sums_[l][v], count_); }
+  // All of them, each with what the row's context adds.
+  __device__ __forceinline__ void WholeTotals(uint32_t row, int64_t (&totals)[kLoads][kWidth]) const {
+#pragma unroll
+    for (uint32_t l = 0; l < kLoads; ++l) {
+#pragma unroll
+      for (uint32_t v = 0; v < kWidth; ++v) totals[l][v] = Total(l, v);
+    }
+    if (a_.context_sums == nullptr) return;
+    const int64_t* context = ContextOf(a_, row);
+#pragma unroll
+    for (uint32_t l = 0; l < kLoads; ++l) {
+      if (!has(l)) continue;
+#pragma unroll
+      for (uint32_t v = 0; v < kWidth; ++v) totals[l][v] += __ldg(context + first(l) + v);
+    }
+  }
   __device__ __forceinline__ double step() const { return grid_.step; }
 
  private:
@@ -183,6 +199,8 @@ class WideSum {
 template <typename Weights, typename Layout, typename WideSum>
 __device__ __forceinline__ void PickWide(const ScoreCall& call, uint32_t row, const WideSum& sum) {
   extern __shared__ uint4 shared[];
+  int64_t sums[Layout::kLoads][Layout::kWidth];
+  sum.WholeTotals(row, sums);
   Candidate items[Layout::kOutputs];
 #pragma unroll
   for (uint32_t l = 0; l < Layout::kLoads; ++l) {
@@ -190,7 +208,7 @@ __device__ __forceinline__ void PickWide(const ScoreCall& call, uint32_t row, co
     for (uint32_t v = 0; v < Layout::kWidth; ++v) {
       const uint32_t output = sum.first(l) + v;
       items[l * Layout::kWidth + v] =
-          sum.has(l) ? CandidateOf(RawOf<Weights>(call.input, output, sum.Total(l, v), sum.step()), output)
+          sum.has(l) ? CandidateOf(RawOf<Weights>(call.input, output, sums[l][v], sum.step()), output)
                      : Candidate{0, 0};
     }
   }
@@ -250,13 +268,12 @@ __device__ __forceinline__ void FinishSideBySide(const ScoreCall& call, uint32_t
 
 template <typename Weights, typename Layout, typename WideSum>
 __device__ __forceinline__ void FinishWide(const ScoreCall& call, uint32_t row, const WideSum& sum) {
+  int64_t sums[Layout::kLoads][Layout::kWidth];
+  sum.WholeTotals(row, sums);
 #pragma unroll
   for (uint32_t l = 0; l < Layout::kLoads; ++l) {
     if (!sum.has(l)) continue;
-    int64_t sums[Layout::kWidth];
-#pragma unroll
-    for (uint32_t v = 0; v < Layout::kWidth; ++v) sums[v] = sum.Total(l, v);
-    FinishSideBySide<Weights>(call, row, sum.first(l), sums, sum.step());
+    FinishSideBySide<Weights>(call, row, sum.first(l), sums[l], sum.step());
   }
 }
 

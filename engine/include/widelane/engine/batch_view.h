@@ -29,6 +29,12 @@ struct BatchView {
   const uint16_t* values16 = nullptr;  // [entries], IEEE half precision
   const float* values32 = nullptr;     // [entries]
   const float* row_max = nullptr;      // [rows], largest |value| of each row; set with values
+  // In batches of a kind with contexts: sums that are added to a row's own before anything else is done with it.
+  // Integers, in steps of the row's grid, which row_max or (without values) 1 decides: those of a whole row and its
+  // context.
+  uint32_t context_lines = 0;
+  const int64_t* context_sums = nullptr;   // [context_lines][outputs]
+  const uint16_t* context_line = nullptr;  // [rows]: the line of each row
   // Results. With best > 0 only the last two are set, else any of the first two.
   float* scores = nullptr;           // [rows][outputs]
   double* raw = nullptr;             // [rows][outputs]

@@ -83,7 +83,8 @@ class BatchListener {
  public:
   virtual ~BatchListener() = default;
   // Runs exactly once for each Submit, on a thread of the engine or inside Submit. `slab->status` tells whether the
-  // results are there. A device has become free before the call, so HasIdleDevice() counts it. Must not block for long.
+  // results are there. A device has become free before the call, so StartsAtOnce() counts it. Must not block for
+  // long.
   virtual void OnBatchDone(SlabHandle slab) = 0;
 };
 
@@ -145,9 +146,24 @@ class Engine {
   // gets no more work.
   uint64_t device_failures() const;
 
-  // Whether a batch of this model submitted now would start at once, on a device the engine's route allows. A batch
-  // that is cut takes several lanes.
-  bool HasIdleDevice(const LoadedModel& model) const;
+  // Whether a batch of this model, kind and size submitted now would start at once where the engine would send it: on
+  // the calling thread (if `where` allows that), on an idle CPU pool, on a free lane of a GPU. A batch that is cut over
+  // several GPUs takes a lane of each it is given to.
+  bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                    Where where) const;
+
+  // The way of a small batch that touches nothing others use: a slab of the caller's own and no listener.
+  //
+  // A slab outside the pool, of plain host memory, for ScoreHere and never for Submit. Used by one thread at a time;
+  // must not outlive the engine. Sizes are within EngineLimits. Null when there is no memory.
+  std::unique_ptr<Slab> MakeSlab(const SlabOptions& options);
+  // Whether ScoreHere would score such a batch now, to be asked before anything is packed: whether the engine's route
+  // and the measured costs send it to the calling thread, for 2 ms at most (a route of kInline apart), and fewer
+  // threads are scoring than the CPU has for it. Takes no lock.
+  bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const;
+  // Scores a sealed slab of MakeSlab on the calling thread: its status, stages, device and route are set, and its
+  // results are there. False when IsFirstHere says no; nothing has happened then. Takes no lock. Several slabs at once.
+  bool ScoreHere(Slab& slab);
 
   // Scores a sealed batch. Never blocks, unless it scores on the calling thread, for 2 ms at most (a route of kInline
   // apart). May start work on a GPU itself, which then is the calling thread's current one. `route` other than kAuto
@@ -157,9 +173,11 @@ class Engine {
 
   // Scores arrays of any number of rows: cuts them into slabs, packs with all of the engine's threads while devices
   // work on what is packed, and writes the results in the rows' order. Blocks; waits for slabs if others use them.
-  // `csr` has passed CheckShape (its max_rows and max_entries may be any). Errors: as PackRows, and a device's.
+  // `csr` has passed CheckShape and `contexts`, if there are any, CheckContexts (max_rows and max_entries may be any).
+  // Errors: as PackRows and ContextSums::Compute, and a device's.
   absl::StatusOr<CsrReport> ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
-                                     const CsrResults& results, Route route = Route::kAuto);
+                                     const CsrResults& results, Route route = Route::kAuto,
+                                     const RowContexts* contexts = nullptr);
 
  private:
   class Impl;

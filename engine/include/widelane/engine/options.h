@@ -35,6 +35,8 @@ struct SlabOptions {
   uint32_t rows = 1 << 18;     // rows a batch may hold
   uint32_t entries = 1 << 22;  // entries a batch may hold; also the longest row
   uint32_t results = 1 << 21;  // rows x outputs a batch may hold; also the most outputs of a model
+  // Lines x outputs of context sums a batch may hold (context_sums.h).
+  uint32_t context_sums = 1 << 17;
 };
 
 struct EngineOptions {

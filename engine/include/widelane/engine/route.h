@@ -41,6 +41,8 @@ struct BatchKind {
   Values values = Values::kOnes;
   // 0: scores and raw sums of all outputs. Else only the outputs with the `best` largest raw sums, at most kMaxBest.
   uint32_t best = 0;
+  // Whether rows have contexts. Costs are those of the kind without.
+  bool contexts = false;
 
   friend bool operator==(const BatchKind&, const BatchKind&) = default;
 };

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "widelane/engine/batch_view.h"
+#include "widelane/engine/context_sums.h"
 #include "widelane/engine/csr.h"
 #include "widelane/engine/model.h"
 #include "widelane/engine/options.h"
@@ -26,6 +27,7 @@
 namespace widelane {
 
 class LoadedModel;
+class Lane;  // src/backend.h
 
 // Host memory for slabs: plain, or pinned by a backend that copies from it.
 class HostMemory {
@@ -42,6 +44,8 @@ struct Segment {
   uint32_t rows = 0;
   uint32_t first_entry = 0;
   uint32_t entries = 0;
+  uint32_t first_line = 0;  // of context_sums
+  uint32_t lines = 0;       // 0: those at first_line are another segment's of the same request
 };
 
 // What a batch is to give, as a set.
@@ -61,8 +65,11 @@ class Slab {
 
   // What still fits. Rows are bounded by their results as well: the model's outputs, or the best of them.
   CsrShape Room() const;
-  // Takes the next rows and entries, or nothing if they do not fit. `wants` is of no matter to a batch of best outputs.
-  std::optional<Segment> Claim(uint64_t rows, uint64_t entries, uint8_t wants);
+  // How many lines of context sums still fit.
+  uint32_t RoomForLines() const;
+  // Takes the next rows, entries and lines of context sums, or nothing if they do not fit. `wants` is of no matter to a
+  // batch of best outputs.
+  std::optional<Segment> Claim(uint64_t rows, uint64_t entries, uint8_t wants, uint32_t lines = 0);
   uint32_t rows() const { return rows_; }
   uint32_t entries() const { return entries_; }
   const BatchKind& kind() const { return kind_; }
@@ -96,7 +103,8 @@ class Slab {
 
  private:
   friend class PackTarget;
-  Slab(const SlabOptions& options, HostMemory& memory) : options_(options), memory_(memory) {}
+  friend class Engine;  // solo_lane_
+  Slab(const SlabOptions& options, HostMemory& memory);
 
   const SlabOptions options_;
   HostMemory& memory_;
@@ -107,6 +115,8 @@ class Slab {
   uint8_t* lengths8_ = nullptr;
   uint16_t* lengths16_ = nullptr;
   float* row_max_ = nullptr;
+  int64_t* context_sums_ = nullptr;
+  uint16_t* context_line_ = nullptr;
   std::byte* indices_ = nullptr;
   std::byte* values_ = nullptr;
   double* raw_ = nullptr;    // also the best outputs
@@ -117,9 +127,12 @@ class Slab {
   uint32_t max_rows_ = 0;
   uint32_t rows_ = 0;
   uint32_t entries_ = 0;
+  uint32_t max_lines_ = 0;
+  uint32_t lines_ = 0;
   uint8_t wants_ = 0;
   std::atomic<uint32_t> longest_row_{0};
   BatchView view_;
+  std::unique_ptr<Lane> solo_lane_;  // of slabs that are scored on their owner's thread (Engine::MakeSlab)
 };
 
 // The narrowest kind that holds every value; kOnes without values. Reads each value at most twice.
@@ -131,8 +144,10 @@ CsrShape RowsThatFit(RowCursor cursor, uint64_t rows_left, const CsrShape& room)
 // Writes the next segment.rows rows of `csr` into the slab, in one pass that checks every index and value, and moves
 // the cursor behind them. Returns how many entries were of unknown features (0 unless the model ignores them).
 // `csr` has passed CheckShape, and its NarrowestValues are no wider than the slab's kind.
-// Errors: INVALID_ARGUMENT naming field, row and position; the segment is then voided.
-absl::StatusOr<uint64_t> PackRows(const CsrView& csr, RowCursor& cursor, Slab& slab, const Segment& segment);
+// In a slab of a kind with contexts every segment has `contexts`, computed for `csr`, and room for all its lines or
+// none (see Segment). Errors: INVALID_ARGUMENT naming field, row and position; the segment is then voided.
+absl::StatusOr<uint64_t> PackRows(const CsrView& csr, RowCursor& cursor, Slab& slab, const Segment& segment,
+                                  const ContextSums* contexts = nullptr);
 
 }  // namespace widelane
 

@@ -16,7 +16,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,6 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "widelane/client/rows.h"
+#include "widelane/client/score_stream.h"
+#include "widelane/client/types.h"
 
 namespace widelane::client {
 
@@ -35,89 +36,21 @@ struct ClientOptions {
   // Largest request and reply this side handles, in bytes. The server has its own limit for requests.
   size_t max_request_bytes = 256 << 20;
   size_t max_reply_bytes = 256 << 20;
-  // Attempts of a call that the server answers with UNAVAILABLE, the first included; 1 to 5. Scoring may be repeated
-  // safely.
+  // Attempts of a call, or of a message of a stream, that ends with UNAVAILABLE, the first included; 1 to 5. Scoring
+  // may be repeated safely.
   int max_attempts = 3;
   // Scores only on servers whose health service says SERVING, so that none is asked while it starts or stops. For
   // addresses that stand for several servers ("dns:///name:8600"), over which calls are spread.
   bool check_health = true;
 };
 
-enum class Output {
-  kScores,         // the link of the raw sums
-  kRaw,            // the raw sums
-  kLabels,         // the label of each row
-  kProbabilities,  // in order of the model's labels
-  kTopK,           // the best k outputs
-};
-
-struct ScoreRequest {
-  std::string model;
-  std::string version;  // empty: the newest that is available
-  RowsView rows;        // only looked at until the call has been made
-  std::vector<Output> outputs = {Output::kScores};
-  uint32_t top_k = 0;        // with Output::kTopK
-  bool stage_times = false;  // whether the reply tells where the time went
-  std::optional<std::chrono::milliseconds> deadline;
-};
-
-// Where the time of a request went on the server. Stages of work shared with other requests are those of the batch.
-struct StageTimes {
-  std::chrono::nanoseconds queue{}, pack{}, launch{}, transfer_in{}, compute{}, transfer_out{}, reply{};
-  std::chrono::nanoseconds total{};  // from the request being in memory to the reply being written
-  std::string device;                // "cpu" or a GPU's UUID, of the last batch
-  uint32_t batches = 0;              // the request was spread over
-  uint64_t batch_rows = 0;           // of the last batch, other requests' included
-};
-
-// Arrays are filled if they were asked for, row after row.
-struct ScoreReply {
-  std::string version;  // that answered
-  uint64_t rows = 0;
-  uint32_t outputs = 0;               // numbers a row in scores and raw
-  std::vector<float> scores;          // [rows][outputs]
-  std::vector<double> raw;            // [rows][outputs]
-  std::vector<std::string> labels;    // [rows]
-  std::vector<float> probabilities;   // [rows][labels]
-  std::vector<uint32_t> top_outputs;  // [rows][top_k], best first, equal scores by lower index
-  std::vector<float> top_scores;      // [rows][top_k]
-  std::string positive_label;         // one output: the label a positive raw sum stands for
-  uint64_t ignored_features = 0;      // entries of features the model does not have, where it ignores them
-  std::optional<StageTimes> stage_times;
-};
-
-struct ModelInfo {
-  enum class State { kUnknown, kLoading, kAvailable, kFailed };
-  std::string name;
-  std::string version;
-  State state = State::kUnknown;
-  std::string error;  // why it failed
-  uint64_t features = 0;
-  uint32_t outputs = 0;
-  std::string link;  // "identity", "sigmoid", "softmax", "one_vs_rest" or "exp"
-  // In order of outputs; for one output {negative, positive}.
-  std::vector<std::string> labels;
-  std::string weight_type;  // "float32", "float16", "bfloat16" or "int8"
-  bool has_probabilities = false;
-  bool ignores_unknown_features = false;
-  std::string source;                // tool and solver
-  std::string digest;                // of the tensors
-  std::vector<std::string> devices;  // "cpu" or UUIDs of GPUs
-  uint64_t max_message_bytes = 0;    // limits of the server: largest request,
-  uint64_t max_rows = 0;             // most rows
-  uint64_t max_entries = 0;          // and most entries of one
-};
-
-// "loading", "available", "failed" or "unknown".
-const char* StateName(ModelInfo::State state);
-
 // Errors of all calls carry the server's own message. Besides them: RESOURCE_EXHAUSTED for a request that is over the
-// server's limit, and then nothing was sent; INVALID_ARGUMENT for an indptr that makes no rows; UNAVAILABLE without a
-// connection; DEADLINE_EXCEEDED.
+// server's limit, and then nothing was sent; INVALID_ARGUMENT for an indptr that makes no rows and for a context_of
+// that does not fit rows and contexts; UNAVAILABLE without a connection; DEADLINE_EXCEEDED.
 class Client {
  public:
-  // Does not wait for a connection. `address` is "host:port" or another gRPC target. Errors: INVALID_ARGUMENT for
-  // options out of range or an empty address.
+  // Does not wait for a connection. `address` is "host:port", "unix:/path" or another gRPC target. Errors:
+  // INVALID_ARGUMENT for options out of range or an empty address.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address, const ClientOptions& options);
   // Waits for calls of ScoreAsync.
   ~Client();
@@ -127,6 +60,10 @@ class Client {
   // or, when nothing could be sent, inside the call; it must not block. The first call waits for a GetModel, within its
   // own deadline.
   void ScoreAsync(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done);
+
+  // For many small requests, which cost less on a stream than as a call each. It opens, and opens again, when there is
+  // something to send. May outlive the client.
+  std::unique_ptr<ScoreStream> OpenStream(const StreamOptions& options);
 
   // In order of name and version.
   absl::StatusOr<std::vector<ModelInfo>> ListModels();
@@ -142,7 +79,7 @@ class Client {
  private:
   class Impl;
   explicit Client(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  const std::unique_ptr<Impl> impl_;
 };
 
 // The field of the request an error is about ("rows.indices[17]"), if the server named one.

@@ -1,0 +1,46 @@
+#include "server/batching/task_batch.h"
+
+#include <algorithm>
+
+#include "server/batching/batcher.h"
+
+namespace widelane {
+
+void TaskBatch::OnBatchDone(SlabHandle done) { owner_.OnBatchDone(*this, std::move(done)); }
+
+void TaskBatch::Open(SlabHandle empty) {
+  slab = std::move(empty);
+  model = slab->model().get();
+  parts.clear();
+  live = 0;
+  writers = 0;
+  closed = false;
+  priority = Priority::kLow;
+  due = Clock::TimePoint::max();
+  deadline = Clock::TimePoint::max();
+  passed = 0;
+}
+
+void TaskBatch::Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due_for_task) {
+  parts.push_back({&task, segment, task.cursor_->row()});
+  ++live;
+  priority = std::min(priority, task.work_.priority);
+  due = std::min(due, due_for_task);
+  deadline = std::min(deadline, task.work_.deadline);
+}
+
+// A task has one part of a batch at most: it claims all that fits.
+TaskBatch::Part* TaskBatch::FindPart(const ScoreTask& task) {
+  const ScoreTask::Place& last = task.last_;
+  if (last.batch == this && last.part < parts.size() && parts[last.part].task == &task) return &parts[last.part];
+  if (task.claims_ < 2) return nullptr;
+  const auto part = std::find_if(parts.begin(), parts.end(), [&task](const Part& p) { return p.task == &task; });
+  return part == parts.end() ? nullptr : &*part;
+}
+
+void TaskBatch::Drop(Part& part) {
+  part.task = nullptr;
+  --live;
+}
+
+}  // namespace widelane

@@ -1,0 +1,63 @@
+// A slab and whose rows are in it.
+//
+// Under the batcher's lock, but `pack` and what is in a part's segment of the slab, which are its writer's; all of it
+// is the sender's once the batch has been taken out to be sent.
+
+#ifndef WIDELANE_SERVER_BATCHING_TASK_BATCH_H_
+#define WIDELANE_SERVER_BATCHING_TASK_BATCH_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "server/batching/clock.h"
+#include "server/batching/score_task.h"
+#include "widelane/engine/engine.h"
+
+namespace widelane {
+
+class Batcher;
+
+class TaskBatch : public BatchListener {
+ public:
+  struct Part {
+    ScoreTask* task = nullptr;  // null: nobody waits for it any more
+    Segment segment;
+    uint64_t first_row = 0;  // of the request
+    std::chrono::nanoseconds pack{0};
+    bool packed = false;
+  };
+
+  explicit TaskBatch(Batcher& owner) : owner_(owner) {}
+  void OnBatchDone(SlabHandle done) override;
+
+  void Open(SlabHandle empty);
+  // Notes that rows of `task` are in it.
+  void Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due);
+  // The task's part, if it has one.
+  Part* FindPart(const ScoreTask& task);
+  // Nobody waits for this part any more.
+  void Drop(Part& part);
+  // Whether it may be sent: no thread writes into it.
+  bool ready() const { return writers == 0; }
+
+  SlabHandle slab;
+  const LoadedModel* model = nullptr;
+  std::vector<Part> parts;
+  size_t live = 0;     // parts somebody waits for
+  size_t writers = 0;  // threads that are packing or voiding
+  bool closed = false;
+  Priority priority = Priority::kLow;                   // the highest of its tasks
+  Clock::TimePoint due = Clock::TimePoint::max();       // takes no more from then on
+  Clock::TimePoint deadline = Clock::TimePoint::max();  // no live part's is before this
+  uint32_t passed = 0;  // how often one of a higher priority was sent while this could have been
+  Clock::TimePoint sealed;
+
+ private:
+  Batcher& owner_;
+};
+
+}  // namespace widelane
+
+#endif  // WIDELANE_SERVER_BATCHING_TASK_BATCH_H_

@@ -1,0 +1,292 @@
+#include "server/front/score_job.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/support/proto_buffer_reader.h"
+#include "server/front/limits.h"
+#include "server/front/status_mapping.h"
+#include "widelane/engine/errors.h"
+
+namespace widelane {
+
+namespace {
+
+uint64_t Nanoseconds(std::chrono::nanoseconds time) {
+  return static_cast<uint64_t>(std::max<int64_t>(time.count(), 0));
+}
+
+// Memory for a request is asked for in `work`; that there is none is the request's problem, not the server's.
+absl::Status WithMemory(absl::FunctionRef<absl::Status()> work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the server has no memory for the request");
+  }
+}
+
+absl::Status CheckFeatures(const char* field, const std::optional<uint64_t>& features, const Model& model) {
+  if (!features.has_value() || *features == model.features()) return absl::OkStatus();
+  return FieldError(field, absl::StrCat("is ", *features, ", the model has ", model.features(), " features"));
+}
+
+}  // namespace
+
+void ScoreJob::Renew() {
+  submitted_.store(false, std::memory_order_relaxed);
+  withdrawn_.store(false, std::memory_order_relaxed);
+}
+
+void ScoreJob::Start(Method method) {
+  scope_.emplace(context_.metrics, method);
+  work_.received = context_.clock.Now();
+}
+
+absl::Status ScoreJob::Admit() {
+  const uint64_t bytes = message_.Length();
+  context_.metrics.OnRequestBytes(bytes);
+  const LimitsConfig& limits = context_.config.limits;
+  if (bytes > limits.max_message_bytes) {
+    return LimitError(kMaxMessageBytes, limits.max_message_bytes, "bytes of the message:", bytes);
+  }
+  if (absl::Status status = context_.admission.Enter(); !status.ok()) return status;
+  entered_ = true;
+  return TakeBytes(bytes);
+}
+
+absl::Status ScoreJob::TakeBytes(uint64_t bytes) {
+  if (absl::Status status = context_.admission.TakeBytes(bytes); !status.ok()) return status;
+  bytes_taken_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ScoreJob::ReadMessage(Decode decode) {
+  return WithMemory([&]() -> absl::Status {
+    using google::protobuf::io::CodedInputStream;
+    if (message_.TrySingleSlice(&whole_).ok()) {
+      const int size = static_cast<int>(whole_.size());
+      CodedInputStream in(whole_.begin(), size);
+      return decode(in, size);
+    }
+    grpc::ProtoBufferReader reader(&message_);
+    if (!reader.status().ok()) return absl::InternalError("the message cannot be read");
+    CodedInputStream in(&reader);
+    return decode(in, static_cast<int>(message_.Length()));
+  });
+}
+
+absl::Status ScoreJob::SetDeadline(TimePoint deadline) {
+  work_.deadline = deadline;
+  if (context_.clock.Now() < deadline) return absl::OkStatus();
+  return absl::DeadlineExceededError("the deadline had passed when the request arrived");
+}
+
+void ScoreJob::Go(const absl::Status& status, SoloScorer& solo) {
+  const absl::Status prepared = status.ok() ? WithMemory([this] { return Prepare(); }) : status;
+  if (!prepared.ok()) {
+    context_.metrics.OnRefused(prepared);
+    ReleaseRequest();
+    return Answer(prepared, {});
+  }
+  if (withdrawn()) return Conclude(WhyGone(), {}, 0);
+  if (ScoreAlone(solo)) return;
+  Batcher& batcher = *context_.batcher.load(std::memory_order_acquire);
+  batcher.Submit(*this);
+  // Either Withdraw has seen this, or this sees what Withdraw has set; twice does no harm.
+  submitted_.store(true, std::memory_order_seq_cst);
+  if (withdrawn_.load(std::memory_order_seq_cst)) batcher.Withdraw(*this, WhyGone());
+}
+
+void ScoreJob::Abandon(const absl::Status& reason) {
+  SetCode(static_cast<int>(reason.code()));
+  ReleaseRequest();
+}
+
+void ScoreJob::Withdraw() {
+  withdrawn_.store(true, std::memory_order_seq_cst);
+  if (!submitted_.load(std::memory_order_seq_cst)) return;
+  context_.batcher.load(std::memory_order_acquire)->Withdraw(*this, WhyGone());
+}
+
+absl::Status ScoreJob::WhyGone() const {
+  if (context_.clock.Now() >= work_.deadline) return absl::DeadlineExceededError("the deadline has passed");
+  return absl::CancelledError("the client has gone");
+}
+
+absl::Status ScoreJob::Prepare() {
+  if (absl::Status status = PrepareWork(); !status.ok()) return status;
+  if (absl::Status status = PrepareReply(); !status.ok()) return status;
+  return PrepareContexts();
+}
+
+absl::Status ScoreJob::PrepareWork() {
+  const ScoreRequestView& from = request();
+  const auto served = context_.registry.FindAvailable(from.model, from.version);
+  if (!served.ok()) return served.status();
+  served_ = *served;
+  const Model& model = served_->loaded()->model();
+  if (absl::Status status = CheckFeatures("rows.features", from.csr.features, model); !status.ok()) return status;
+  const LimitsConfig& limits = context_.config.limits;
+  CsrLimits csr_limits{limits.max_request_rows, limits.max_request_entries,
+                       context_.engine.load(std::memory_order_acquire)->limits().max_row_entries};
+  absl::Status checked = CheckRows(csr_limits);
+  if (!checked.ok()) {
+    csr_limits.max_row_entries = kMaxRowEntries;
+    const bool only_too_long = CheckRows(csr_limits).ok();
+    return only_too_long ? AboutLimit(std::move(checked), kSlabEntries) : checked;
+  }
+  if (absl::Status status = context_.admission.TakeRows(work_.shape.rows); !status.ok()) return status;
+  rows_taken_ = work_.shape.rows;
+
+  work_.csr = from.csr;
+  work_.contexts = nullptr;
+  work_.priority = from.priority;
+  work_.model = served_->loaded();
+  work_.kind = {.values = NarrowestValues(from.csr.values)};
+  return absl::OkStatus();
+}
+
+absl::Status ScoreJob::CheckRows(const CsrLimits& limits) {
+  const ScoreRequestView& from = request();
+  const auto shape = CheckShape(from.csr, limits);
+  if (!shape.ok()) return InRows(shape.status());
+  work_.shape = *shape;
+  if (!from.contexts.has_value()) return absl::OkStatus();
+  return CheckContexts(*from.contexts, from.csr, limits).status();
+}
+
+// Last, since it is the only part that takes time.
+absl::Status ScoreJob::PrepareContexts() {
+  const ScoreRequestView& from = request();
+  if (!from.contexts.has_value()) return absl::OkStatus();
+  work_.kind.values = std::max(work_.kind.values, NarrowestValues(from.contexts->features.values));
+  work_.kind.contexts = true;
+  const Engine& engine = *context_.engine.load(std::memory_order_acquire);
+  const absl::Status status = context_sums_.Compute(work_.model->model(), work_.csr, *from.contexts, work_.kind.values,
+                                                    engine.options().slab.context_sums);
+  if (!status.ok()) {
+    context_sums_.Reset();
+    return absl::IsResourceExhausted(status) ? AboutLimit(status, kSlabContextSums) : InRows(status);
+  }
+  work_.contexts = &context_sums_;
+  return absl::OkStatus();
+}
+
+absl::Status ScoreJob::PrepareReply() {
+  const ReplyShape shape{&work_.model->model(), served_->version(), work_.shape.rows,
+                         request().outputs,     request().top_k,    served_->longest_label()};
+  if (absl::Status status = CheckReplyShape(shape); !status.ok()) return status;
+  work_.kind.best = BestWanted(shape);
+  work_.wants = EngineWants(*shape.model, shape.outputs);
+  const uint64_t bytes = ReplyBytes(shape);
+  const LimitsConfig& limits = context_.config.limits;
+  if (bytes > limits.max_reply_bytes) {
+    return LimitError(kMaxReplyBytes, limits.max_reply_bytes, "bytes of the reply:", bytes);
+  }
+  if (absl::Status status = context_.admission.TakeReplyBytes(bytes); !status.ok()) return status;
+  reply_bytes_taken_ = bytes;
+  reply_.Start(shape);
+  return absl::OkStatus();
+}
+
+bool ScoreJob::ScoreAlone(SoloScorer& solo) {
+  const SoloWork work{work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants};
+  SoloResult result;
+  const auto take = [this](const Slab& slab, const Segment& segment) { reply_.Add(slab, segment, 0); };
+  const TimePoint begin = context_.clock.Now();
+  if (!solo.Score(*context_.engine.load(std::memory_order_acquire), context_.metrics, context_.clock, work, take,
+                  result)) {
+    return false;
+  }
+  result.times.stages[Stage::kQueue] = begin - work_.received;
+  context_.metrics.OnSegment(result.times.device, result.times.stages[Stage::kQueue],
+                             result.times.stages[Stage::kPack]);
+  Conclude(result.status, result.times, result.ignored);
+  return true;
+}
+
+void ScoreJob::OnRows(const Slab& slab, const Segment& segment, uint64_t first_row) {
+  reply_.Add(slab, segment, first_row);
+}
+
+void ScoreJob::Resume() {
+  const std::lock_guard lock(alarm_mutex_);
+  alarm_.emplace();
+  alarm_->Set(&queue_, std::chrono::system_clock::now(), &resume_tag_);
+}
+
+void ScoreJob::OnEvent(QueueEvent /*event*/, bool /*ok*/, SoloScorer& /*solo*/) {
+  context_.batcher.load(std::memory_order_acquire)->Continue(*this);
+}
+
+void ScoreJob::OnDone(const absl::Status& status) { Conclude(status, times(), ignored_features()); }
+
+void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored) {
+  const absl::Status result = status.ok() ? reply_.Check() : InRows(status);
+  ReplySlices reply;
+  if (result.ok()) {
+    if (work_.contexts != nullptr) ignored += work_.contexts->ignored();
+    if (request().stage_times) {
+      const v1::StageTimes stage_times = MakeStageTimes(times);
+      reply = reply_.Finish(ignored, &stage_times);
+    } else {
+      reply = reply_.Finish(ignored, nullptr);
+    }
+    CountReply(reply.size(), times, ignored);
+  }
+  ReleaseRequest();
+  // What is sent to a client that has gone goes nowhere; what is counted is what it saw.
+  if (withdrawn()) return Answer(WhyGone(), {});
+  Answer(result, std::move(reply));
+}
+
+v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {
+  const TimePoint now = context_.clock.Now();
+  v1::StageTimes to;
+  to.set_queue_ns(Nanoseconds(from.stages[Stage::kQueue]));
+  to.set_pack_ns(Nanoseconds(from.stages[Stage::kPack]));
+  to.set_launch_ns(Nanoseconds(from.stages[Stage::kLaunch]));
+  to.set_transfer_in_ns(Nanoseconds(from.stages[Stage::kTransferIn]));
+  to.set_compute_ns(Nanoseconds(from.stages[Stage::kCompute]));
+  to.set_transfer_out_ns(Nanoseconds(from.stages[Stage::kTransferOut]));
+  to.set_total_ns(Nanoseconds(now - work_.received));
+  to.set_batches(from.batches);
+  to.set_batch_rows(from.batch_rows);
+  if (from.batches == 0) return to;
+  to.set_reply_ns(Nanoseconds(now - from.results_ready));
+  const auto& devices = context_.engine.load(std::memory_order_acquire)->devices();
+  if (from.device >= 0) to.set_device(devices[static_cast<size_t>(from.device)].id);
+  return to;
+}
+
+void ScoreJob::CountReply(uint64_t bytes, const TaskTimes& times, uint64_t ignored) {
+  Metrics& metrics = context_.metrics;
+  served_->metrics()->rows->Increment(static_cast<double>(work_.shape.rows));
+  if (ignored > 0) served_->metrics()->ignored_features->Increment(static_cast<double>(ignored));
+  metrics.OnEntries(work_.shape.entries);
+  metrics.OnReplyBytes(bytes);
+  if (times.batches > 0) metrics.OnReplyStage(times.device, context_.clock.Now() - times.results_ready);
+}
+
+void ScoreJob::ReleaseRequest() {
+  message_.Clear();
+  whole_ = grpc::Slice();
+  work_.model.reset();
+  if (std::exchange(work_.contexts, nullptr) != nullptr) context_sums_.Reset();
+  served_ = nullptr;
+  reply_.Reset();
+  request().Trim();
+  context_.admission.GiveBytes(std::exchange(bytes_taken_, 0));
+  context_.admission.GiveRows(std::exchange(rows_taken_, 0));
+}
+
+void ScoreJob::Leave() {
+  scope_.reset();
+  context_.admission.GiveReplyBytes(std::exchange(reply_bytes_taken_, 0));
+  if (std::exchange(entered_, false)) context_.admission.Leave();
+  { const std::lock_guard wait_for_resume(alarm_mutex_); }
+}
+
+}  // namespace widelane

@@ -1,0 +1,65 @@
+#include "server/front/solo_scorer.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace widelane {
+
+namespace {
+
+// What is more is worth a batch of its own: the thread has others to receive.
+constexpr uint32_t kMostRows = 1024;
+constexpr uint32_t kMostEntries = uint32_t{1} << 16;
+constexpr uint32_t kMostResults = uint32_t{1} << 14;
+constexpr uint32_t kMostContextSums = uint32_t{1} << 13;
+
+SlabOptions Sizes(const SlabOptions& most) {
+  return {std::min(kMostRows, most.rows), std::min(kMostEntries, most.entries), std::min(kMostResults, most.results),
+          std::min(kMostContextSums, most.context_sums)};
+}
+
+}  // namespace
+
+bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clock, const SoloWork& work, TakeRows take,
+                       SoloResult& result) {
+  const CsrShape& shape = work.shape;
+  if (shape.rows == 0 || shape.rows > kMostRows || shape.entries > kMostEntries) return false;
+  if (!engine.IsFirstHere(*work.model, work.kind, shape.rows, shape.entries)) return false;
+  if (slab_ == nullptr) slab_ = engine.MakeSlab(Sizes(engine.options().slab));
+  if (slab_ == nullptr) return false;
+
+  slab_->Open(work.model, work.kind);
+  const uint32_t lines = work.contexts == nullptr ? 0 : work.contexts->lines();
+  const std::optional<Segment> segment = slab_->Claim(shape.rows, shape.entries, work.wants, lines);
+  if (!segment.has_value()) return false;
+  const Clock::TimePoint begin = clock.Now();
+  RowCursor cursor(work.csr);
+  const absl::StatusOr<uint64_t> ignored = PackRows(work.csr, cursor, *slab_, *segment, work.contexts);
+  const Clock::TimePoint packed = clock.Now();
+  result.times = {};
+  result.times.stages[Stage::kPack] = packed - begin;
+  if (!ignored.ok()) {
+    result.status = ignored.status();
+    slab_->Close();
+    return true;
+  }
+  slab_->Seal();
+  const bool scored = engine.ScoreHere(*slab_);
+  if (scored) {
+    result.ignored = *ignored;
+    result.status = slab_->status;
+    for (const Stage stage : {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {
+      result.times.stages[stage] = slab_->stages[stage];
+    }
+    result.times.device = slab_->device;
+    result.times.batches = 1;
+    result.times.batch_rows = shape.rows;
+    result.times.results_ready = clock.Now();
+    observer.OnBatch(*slab_);
+    if (result.status.ok()) take(*slab_, *segment);
+  }
+  slab_->Close();
+  return scored;
+}
+
+}  // namespace widelane
