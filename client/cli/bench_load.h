@@ -26,7 +26,7 @@ struct LoadOptions {
   std::string address = "localhost:8600";  // or unix:PATH
   size_t concurrency = 64;                 // calls in flight, in all; in an open loop the most
   double rate = 0;                         // calls a second of an open loop; 0: a closed loop
-  bool stream = false;                     // ScoreStream; `concurrency` are its messages then
+  bool stream = false;                     // ScoreStream; `concurrency` are its requests then
   size_t streams = 0;                      // 0: as many as connections
   size_t connections = 0;                  // 0: as many as threads
   size_t threads = 0;                      // 0: one for every four usable cores, 8 at most

@@ -86,7 +86,7 @@ void AddLoadOptions(CLI::App& command, Arguments& arguments) {
       ->capture_default_str();
   command.add_option("--rate", load.rate, "Send this many calls a second whatever the answers do (an open loop)")
       ->check(CLI::Range(0.001, 1e8));
-  CLI::Option* stream = command.add_flag("--stream", load.stream, "Send messages on ScoreStream, not calls");
+  CLI::Option* stream = command.add_flag("--stream", load.stream, "Send requests on ScoreStream, not as calls");
   command.add_option("--streams", load.streams, "Streams; default: one a connection")
       ->check(CLI::Range(size_t{1}, kMost))
       ->needs(stream);

@@ -1,12 +1,9 @@
 #include "client/cli/bench_stream.h"
 
-#include <grpc/support/time.h>
-
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/bench_wire.h"
+#include "widelane/v1/scoring.pb.h"
 
 namespace widelane::cli {
 
@@ -39,45 +36,21 @@ void StreamWorker::Send(size_t slot) {
   if (stream.ended) return;
   stream.asked[slot / streams_.size()] = true;
   stream.outbox.push_back(slot);
-  // In an open loop nothing waits for company.
-  if (!plan_.window.open) held_ = true;
-  WriteNext(stream, !plan_.window.open);
+  // In an open loop another thread sends as well, and waits for nothing but a write.
+  if (plan_.window.open || !holding_) WriteNext(stream);
 }
 
-// `hold`: a single message may wait.
-void StreamWorker::WriteNext(Stream& stream, bool hold) {
-  if (!stream.started || stream.writing || stream.ended || stream.outbox.size() <= static_cast<size_t>(hold)) return;
-  const size_t slot = stream.outbox.front();
-  stream.outbox.pop_front();
-  const grpc::Slice& request = RequestOf(slot);
+void StreamWorker::WriteNext(Stream& stream) {
+  if (!stream.started || stream.writing || stream.ended || stream.outbox.empty()) return;
   const auto timeout = static_cast<uint32_t>(plan_.options.deadline.count());
-  const std::array<grpc::Slice, 2> parts = {StreamPrefix(slot + 1, timeout, request.size()), request};
-  grpc::WriteOptions options;
-  if (!stream.outbox.empty()) options.set_buffer_hint();
+  for (; !stream.outbox.empty(); stream.outbox.pop_front()) {
+    const size_t slot = stream.outbox.front();
+    const grpc::Slice& request = RequestOf(slot);
+    if (stream.batch.IsFull(request.size())) break;
+    stream.batch.Add(slot + 1, timeout, request);
+  }
   stream.writing = true;
-  stream.call->Write(grpc::ByteBuffer(parts.data(), parts.size()), options, &stream.write);
-}
-
-bool StreamWorker::Next(void*& tag, bool& ok) {
-  while (held_) {
-    switch (queue_.AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC))) {
-      case grpc::CompletionQueue::GOT_EVENT:
-        return true;
-      case grpc::CompletionQueue::SHUTDOWN:
-        return false;
-      case grpc::CompletionQueue::TIMEOUT:
-        Flush();
-    }
-  }
-  return queue_.Next(&tag, &ok);
-}
-
-void StreamWorker::Flush() {
-  held_ = false;
-  for (Stream& stream : streams_) {
-    const std::lock_guard lock(stream.mutex);
-    WriteNext(stream, false);
-  }
+  stream.call->Write(stream.batch.Take(), &stream.write);
 }
 
 void StreamWorker::OnEvent(void* tag, bool ok) {
@@ -89,8 +62,7 @@ void StreamWorker::OnEvent(void* tag, bool ok) {
   if (known.event == Event::kStart) OnStart(stream, ok);
   if (known.event != Event::kWrite) return;
   stream.writing = false;
-  WriteNext(stream, !plan_.window.open);
-  held_ = held_ || !stream.outbox.empty();
+  WriteNext(stream);
   if (stream.closing) End(stream);
 }
 
@@ -102,7 +74,7 @@ void StreamWorker::OnStart(Stream& stream, bool ok) {
   }
   stream.started = true;
   stream.call->Read(&stream.incoming, &stream.read);
-  WriteNext(stream, false);
+  WriteNext(stream);
   if (stream.closing) End(stream);
 }
 
@@ -121,14 +93,23 @@ void StreamWorker::OnRead(Stream& stream, bool ok) {
   grpc::ByteBuffer message;
   message.Swap(&stream.incoming);
   stream.call->Read(&stream.incoming, &stream.read);
-  OnMessage(stream, message);
+  const grpc::Slice whole = WholeOf(message);
+  OnMessage(stream, TextOf(whole));
 }
 
-absl::string_view StreamWorker::ReplyIn(absl::string_view message) const { return ReadStreamAnswer(message).reply; }
+void StreamWorker::OnMessage(Stream& stream, absl::string_view message) {
+  holding_ = true;
+  WireField field;
+  while (TakeField(message, field)) {
+    if (field.number == v1::StreamReplies::kRepliesFieldNumber) OnAnswer(stream, field.bytes);
+  }
+  holding_ = false;
+  const std::lock_guard lock(stream.mutex);
+  WriteNext(stream);
+}
 
-void StreamWorker::OnMessage(Stream& stream, const grpc::ByteBuffer& message) {
-  const grpc::Slice head = HeadOf(message);
-  const StreamAnswer answer = ReadStreamAnswer(TextOf(head));
+void StreamWorker::OnAnswer(Stream& stream, absl::string_view reply) {
+  const StreamAnswer answer = ReadStreamAnswer(reply);
   const size_t slot = answer.id - 1;
   {
     const std::lock_guard lock(stream.mutex);
@@ -142,7 +123,7 @@ void StreamWorker::OnMessage(Stream& stream, const grpc::ByteBuffer& message) {
   if (answer.error.has_value()) {
     OnFailure(*answer.error, "an answer on a stream");
   } else {
-    OnReply(slot, answer.reply, message);
+    OnReply(slot, answer.reply);
   }
   Free(slot);
 }

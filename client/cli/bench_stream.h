@@ -1,4 +1,4 @@
-// A load of messages on ScoreStream.
+// A load of requests on ScoreStream.
 
 #ifndef WIDELANE_CLIENT_CLI_BENCH_STREAM_H_
 #define WIDELANE_CLIENT_CLI_BENCH_STREAM_H_
@@ -11,12 +11,14 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "client/cli/bench_wire.h"
 #include "client/cli/bench_worker.h"
 
 namespace widelane::cli {
 
-// Slot s belongs to stream s % streams, and its messages have the id s + 1. Messages that become ready while answers
-// are read are written together: gRPC is told to wait for more, until the completion queue has nothing left.
+// Slot s belongs to stream s % streams, and its requests have the id s + 1. Requests that become ready while a write is
+// under way, or in a closed loop by the answers of one message, go in one message.
 class StreamWorker final : public LoadWorker {
  public:
   StreamWorker(LoadPlan& plan, LoadShare share);
@@ -24,11 +26,9 @@ class StreamWorker final : public LoadWorker {
  protected:
   void Open() override;
   void Send(size_t slot) override;
-  bool Next(void*& tag, bool& ok) override;
   void OnEvent(void* tag, bool ok) override;
   void Close() override;
   void CancelAll() override;
-  absl::string_view ReplyIn(absl::string_view message) const override;
 
  private:
   enum class Event : uint8_t { kStart, kRead, kWrite, kWritesDone, kFinish };
@@ -43,6 +43,7 @@ class StreamWorker final : public LoadWorker {
     grpc::ClientContext context;
     std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
     std::deque<size_t> outbox;
+    StreamBatch batch;  // empty but for WriteNext
     bool started = false;
     bool writing = false;
     bool closing = false;     // nothing more will be sent
@@ -54,19 +55,19 @@ class StreamWorker final : public LoadWorker {
   };
 
   // These hold the stream's mutex.
-  void WriteNext(Stream& stream, bool hold);
+  void WriteNext(Stream& stream);
   void OnStart(Stream& stream, bool ok);
   void End(Stream& stream);
 
   void OnRead(Stream& stream, bool ok);
-  void OnMessage(Stream& stream, const grpc::ByteBuffer& message);
+  void OnMessage(Stream& stream, absl::string_view message);
+  void OnAnswer(Stream& stream, absl::string_view reply);
   void OnFinish(Stream& stream);
-  void Flush();
 
   std::vector<grpc::GenericStub> stubs_;
   std::deque<Stream> streams_;
-  size_t open_;        // streams that are not finished
-  bool held_ = false;  // an outbox may hold messages back; the worker's thread alone
+  size_t open_;           // streams that are not finished
+  bool holding_ = false;  // more answers are at hand, so nothing is written yet; the worker's thread alone
 };
 
 }  // namespace widelane::cli

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "client/cli/bench_wire.h"
-
 namespace widelane::cli {
 
 UnaryWorker::UnaryWorker(LoadPlan& plan, LoadShare share) : LoadWorker(plan, std::move(share)), calls_(slots_.size()) {
@@ -29,8 +27,7 @@ void UnaryWorker::Send(size_t slot) {
 void UnaryWorker::OnEvent(void* tag, bool /*ok*/) {
   Call& call = *static_cast<Call*>(tag);
   if (call.status.ok()) {
-    const grpc::Slice head = HeadOf(call.reply);
-    OnReply(call.slot, TextOf(head), call.reply);
+    OnReply(call.slot, call.reply);
   } else {
     OnFailure(call.status.error_code(), call.status.error_message());
   }

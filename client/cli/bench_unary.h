@@ -24,7 +24,6 @@ class UnaryWorker final : public LoadWorker {
   void Send(size_t slot) override;
   void OnEvent(void* tag, bool ok) override;
   void CancelAll() override;
-  absl::string_view ReplyIn(absl::string_view message) const override { return message; }
 
  private:
   struct Call {

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "widelane/v1/scoring.pb.h"
 
 namespace widelane::cli {
 namespace {
+
+// A message takes so much, and a large request alone.
+constexpr size_t kMostBatchBytes = size_t{256} << 10;
+constexpr size_t kMostBatchRequests = 256;
+// Copying so few bytes costs less than handing on a reference to them.
+constexpr size_t kMostCopied = 1024;
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 };
 
@@ -76,10 +81,10 @@ std::optional<uint64_t> RowsOfReply(absl::string_view reply) {
   return std::nullopt;
 }
 
-StreamAnswer ReadStreamAnswer(absl::string_view message) {
+StreamAnswer ReadStreamAnswer(absl::string_view reply) {
   StreamAnswer answer;
   WireField field;
-  while (TakeField(message, field)) {
+  while (TakeField(reply, field)) {
     if (field.number == v1::StreamReply::kIdFieldNumber) answer.id = field.value;
     if (field.number == v1::StreamReply::kReplyFieldNumber) answer.reply = field.bytes;
     if (field.number == v1::StreamReply::kErrorFieldNumber) answer.error = CodeOf(field.bytes);
@@ -87,12 +92,46 @@ StreamAnswer ReadStreamAnswer(absl::string_view message) {
   return answer;
 }
 
-grpc::Slice StreamPrefix(uint64_t id, uint32_t timeout_ms, size_t request_bytes) {
-  std::array<uint8_t, 40> bytes{};
-  uint8_t* at = PutVarint(id, PutTag(v1::StreamRequest::kIdFieldNumber, kVarint, bytes.data()));
-  if (timeout_ms > 0) at = PutVarint(timeout_ms, PutTag(v1::StreamRequest::kTimeoutMsFieldNumber, kVarint, at));
-  at = PutVarint(request_bytes, PutTag(v1::StreamRequest::kRequestFieldNumber, kLength, at));
-  return {bytes.data(), static_cast<size_t>(at - bytes.data())};
+void StreamBatch::Add(uint64_t id, uint32_t timeout_ms, const grpc::Slice& request) {
+  // The size of a StreamRequest goes before it, so its fields are written first.
+  constexpr size_t kMostFieldBytes = 40;
+  std::array<uint8_t, kMostFieldBytes> fields;
+  uint8_t* end = PutVarint(id, PutTag(v1::StreamRequest::kIdFieldNumber, kVarint, fields.data()));
+  if (timeout_ms > 0) end = PutVarint(timeout_ms, PutTag(v1::StreamRequest::kTimeoutMsFieldNumber, kVarint, end));
+  end = PutVarint(request.size(), PutTag(v1::StreamRequest::kRequestFieldNumber, kLength, end));
+  const auto fields_bytes = static_cast<size_t>(end - fields.data());
+  std::array<uint8_t, kMostFieldBytes> begin;
+  end = PutTag(v1::StreamRequests::kRequestsFieldNumber, kLength, begin.data());
+  end = PutVarint(fields_bytes + request.size(), end);
+
+  piece_.append(reinterpret_cast<const char*>(begin.data()), static_cast<size_t>(end - begin.data()));
+  piece_.append(reinterpret_cast<const char*>(fields.data()), fields_bytes);
+  if (request.size() <= kMostCopied) {
+    piece_.append(reinterpret_cast<const char*>(request.begin()), request.size());
+  } else {
+    EndPiece();
+    slices_.push_back(request);
+  }
+  ++count_;
+  bytes_ += request.size();
+}
+
+bool StreamBatch::IsFull(size_t next_bytes) const {
+  return count_ > 0 && (count_ == kMostBatchRequests || bytes_ + next_bytes > kMostBatchBytes);
+}
+
+void StreamBatch::EndPiece() {
+  if (piece_.empty()) return;
+  slices_.emplace_back(piece_);
+  piece_.clear();
+}
+
+grpc::ByteBuffer StreamBatch::Take() {
+  EndPiece();
+  grpc::ByteBuffer message(slices_.data(), slices_.size());
+  slices_.clear();
+  count_ = bytes_ = 0;
+  return message;
 }
 
 grpc::Slice HeadOf(const grpc::ByteBuffer& message) {

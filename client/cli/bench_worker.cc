@@ -41,7 +41,7 @@ void LoadWorker::Run() {
   }
   void* tag = nullptr;
   bool ok = false;
-  while (Next(tag, ok)) OnEvent(tag, ok);
+  while (queue_.Next(&tag, &ok)) OnEvent(tag, ok);
   if (pacer.joinable()) pacer.join();
 }
 
@@ -125,25 +125,31 @@ void LoadWorker::Cancel() {
   CancelAll();
 }
 
-void LoadWorker::OnReply(size_t slot, absl::string_view reply, const grpc::ByteBuffer& message) {
+void LoadWorker::OnReply(size_t slot, absl::string_view reply) {
+  if (Count(slot, RowsOfReply(reply), reply.size())) Compare(slot, reply);
+}
+
+void LoadWorker::OnReply(size_t slot, const grpc::ByteBuffer& reply) {
+  std::optional<uint64_t> rows = RowsOfReply(TextOf(HeadOf(reply)));
+  if (!rows.has_value()) rows = RowsOfReply(TextOf(WholeOf(reply)));
+  if (Count(slot, rows, reply.Length())) Compare(slot, TextOf(WholeOf(reply)));
+}
+
+bool LoadWorker::Count(size_t slot, std::optional<uint64_t> rows, size_t bytes) {
   const LoadTime now = std::chrono::steady_clock::now();
-  std::optional<uint64_t> rows = RowsOfReply(reply);
-  grpc::Slice whole;
-  if (!rows.has_value()) {
-    whole = WholeOf(message);
-    rows = RowsOfReply(ReplyIn(TextOf(whole)));
-  }
   if (rows.value_or(0) != plan_.rows) {
     meter_.WrongRows(now, rows.value_or(0), plan_.rows);
-    return;
+    return false;
   }
-  meter_.Answered(slots_[slot].start, now, RequestOf(slot).size(), message.Length());
-  std::atomic<uint64_t>& first = plan_.checksums[slots_[slot].request];
-  if (++replies_ % kCompareEvery != 0 && first.load(std::memory_order_relaxed) != 0) return;
-  whole = WholeOf(message);
+  meter_.Answered(slots_[slot].start, now, RequestOf(slot).size(), bytes);
+  return ++replies_ % kCompareEvery == 0 || plan_.checksums[slots_[slot].request].load(std::memory_order_relaxed) == 0;
+}
+
+void LoadWorker::Compare(size_t slot, absl::string_view reply) {
   uint64_t expected = 0;
-  const uint64_t checksum = Checksum(ReplyIn(TextOf(whole)));
-  if (!first.compare_exchange_strong(expected, checksum) && expected != checksum) meter_.Different(now);
+  const uint64_t checksum = Checksum(reply);
+  if (plan_.checksums[slots_[slot].request].compare_exchange_strong(expected, checksum)) return;
+  if (expected != checksum) meter_.Different(std::chrono::steady_clock::now());
 }
 
 void LoadWorker::OnFailure(int code, absl::string_view message) {

@@ -14,6 +14,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -66,23 +67,21 @@ class LoadWorker {
   virtual void Open() {}
   // Sends the slot's request. Slots in use are all different, so that nothing else touches this one.
   virtual void Send(size_t slot) = 0;
-  virtual bool Next(void*& tag, bool& ok) { return queue_.Next(&tag, &ok); }
   virtual void OnEvent(void* tag, bool ok) = 0;
   // No call is in flight, and none will be sent. Calls `queue_.Shutdown()` at once or when its own events are over.
   virtual void Close() { queue_.Shutdown(); }
   virtual void CancelAll() = 0;
 
   const grpc::Slice& RequestOf(size_t slot) const { return plan_.requests[slots_[slot].request]; }
-  // The slot's answer; `reply` is as much of the ScoreReply as lies in the first piece of `message`.
-  void OnReply(size_t slot, absl::string_view reply, const grpc::ByteBuffer& message);
+  // The slot's answer, a whole ScoreReply.
+  void OnReply(size_t slot, absl::string_view reply);
+  // The same of one that may lie in several pieces, which are put together only where they must.
+  void OnReply(size_t slot, const grpc::ByteBuffer& reply);
   void OnFailure(int code, absl::string_view message);
   // The slot's call has ended.
   void Free(size_t slot);
   // Slots `first`, `first` + `step` and so on cannot be used any more, and will not be freed. `first` is below `step`.
   void Retire(size_t first, size_t step);
-
-  // The ScoreReply in a message that is all in one piece.
-  virtual absl::string_view ReplyIn(absl::string_view message) const = 0;
 
   LoadPlan& plan_;
   const LoadShare share_;
@@ -90,6 +89,9 @@ class LoadWorker {
   std::vector<Slot> slots_;
 
  private:
+  // Counts an answer, and says whether it has to be compared.
+  bool Count(size_t slot, std::optional<uint64_t> rows, size_t bytes);
+  void Compare(size_t slot, absl::string_view reply);
   void Pace();
   bool TakeSlot(LoadTime start, size_t& slot);
   void Prepare(size_t slot, LoadTime start);

@@ -131,37 +131,39 @@ uint64_t Engine::Impl::device_failures() const {
 }
 
 // Small batches whose caller is sure to be first need no look at the devices.
-bool Engine::Impl::StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+Start Engine::Impl::HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                                 Where where) const {
-  if (rows == 0) return true;
+  if (rows == 0) return Start::kOnCaller;
   const CostTable& costs = model.cost_table();
   RouteRequest request = BatchRequest(model, kind, rows, entries, where, Route::kAuto);
-  if (CallerIsFirst(costs, request) && HasThreadToSpare()) return true;
+  if (CallerIsFirst(costs, request) && HasThreadToSpare()) return Start::kOnCaller;
   const UsableGpus gpus = GpusFor(model);
   request.gpus = absl::MakeConstSpan(gpus.loads.data(), gpus.count);
-  return StartsAtOnce(ChooseRoute(costs, request), request, costs, gpus);
+  return HowItStarts(ChooseRoute(costs, request), request, costs, gpus);
 }
 
-bool Engine::Impl::StartsAtOnce(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
+Start Engine::Impl::HowItStarts(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
                                 const UsableGpus& gpus) const {
   const auto has_free_lane = [](const GpuQueue* queue) { return queue->load() < queue->lanes(); };
   switch (choice.route) {
     case Route::kMapped:
     case Route::kCopied:
-      return std::any_of(gpus.queues.begin(), gpus.queues.begin() + gpus.count, [&](const GpuQueue* queue) {
-        return queue->place().device == choice.device && has_free_lane(queue);
-      });
+      for (size_t i = 0; i < gpus.count; ++i) {
+        if (gpus.queues[i]->place().device == choice.device && has_free_lane(gpus.queues[i])) return Start::kOnDevice;
+      }
+      return Start::kLater;
     case Route::kAllGpus: {
       const Shares shares = ShareOverGpus(costs, request);
       for (size_t i = 0; i < gpus.count; ++i) {
-        if (shares.gpu[i] > 0 && !has_free_lane(gpus.queues[i])) return false;
+        if (shares.gpu[i] > 0 && !has_free_lane(gpus.queues[i])) return Start::kLater;
       }
-      return true;
+      return Start::kOnDevice;
     }
     case Route::kInline:
-      return HasThreadToSpare();
+      return HasThreadToSpare() ? Start::kOnCaller : Start::kLater;
     default:
-      return cpu_queue_->load() + running_here_.load(std::memory_order_acquire) < CpuThreads();
+      if (cpu_queue_->load() + running_here_.load(std::memory_order_acquire) >= CpuThreads()) return Start::kLater;
+      return request.may_use_caller ? Start::kOnCaller : Start::kOnDevice;
   }
 }
 
@@ -172,14 +174,16 @@ std::unique_ptr<Slab> Engine::Impl::MakeSlab(const SlabOptions& options) const {
 
 absl::StatusOr<std::unique_ptr<Lane>> Engine::Impl::MakeSoloLane() { return MakeInlineLane(*backends_.devices[0]); }
 
-bool Engine::Impl::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const {
+bool Engine::Impl::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                               uint64_t callers) const {
   if (!HasThreadToSpare()) return false;
-  const RouteRequest request = BatchRequest(model, kind, rows, entries, Where::kAnywhere, Route::kAuto);
+  RouteRequest request = BatchRequest(model, kind, rows, entries, Where::kAnywhere, Route::kAuto);
+  request.callers = callers;
   return request.route == Route::kInline || CallerIsFirst(model.cost_table(), request);
 }
 
-bool Engine::Impl::ScoreSolo(Lane& lane, Slab& slab) {
-  if (!IsFirstHere(*slab.model(), slab.kind(), slab.rows(), slab.entries())) return false;
+bool Engine::Impl::ScoreSolo(Lane& lane, Slab& slab, uint64_t callers) {
+  if (!IsFirstHere(*slab.model(), slab.kind(), slab.rows(), slab.entries(), callers)) return false;
   if (running_here_.fetch_add(1, std::memory_order_acq_rel) >= CpuThreads()) {
     running_here_.fetch_sub(1, std::memory_order_acq_rel);
     return false;
@@ -447,9 +451,9 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
 
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
 
-bool Engine::StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+Start Engine::HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                           Where where) const {
-  return impl_->StartsAtOnce(model, kind, rows, entries, where);
+  return impl_->HowItStarts(model, kind, rows, entries, where);
 }
 
 std::unique_ptr<Slab> Engine::MakeSlab(const SlabOptions& options) {
@@ -460,11 +464,12 @@ std::unique_ptr<Slab> Engine::MakeSlab(const SlabOptions& options) {
   return slab;
 }
 
-bool Engine::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const {
-  return impl_->IsFirstHere(model, kind, rows, entries);
+bool Engine::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                         uint64_t callers) const {
+  return impl_->IsFirstHere(model, kind, rows, entries, callers);
 }
 
-bool Engine::ScoreHere(Slab& slab) { return impl_->ScoreSolo(*slab.solo_lane_, slab); }
+bool Engine::ScoreHere(Slab& slab, uint64_t callers) { return impl_->ScoreSolo(*slab.solo_lane_, slab, callers); }
 
 void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
   impl_->Submit(std::move(slab), listener, where, route);

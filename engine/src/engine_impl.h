@@ -36,12 +36,13 @@ class Engine::Impl {
   const std::string& fallback_reason() const { return backends_.fallback_reason; }
   const std::string& left_out() const { return backends_.left_out; }
   uint64_t device_failures() const;
-  bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
-                    Where where) const;
+  widelane::Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                              Where where) const;
   std::unique_ptr<Slab> MakeSlab(const SlabOptions& options) const;
   absl::StatusOr<std::unique_ptr<Lane>> MakeSoloLane();
-  bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const;
-  bool ScoreSolo(Lane& lane, Slab& slab);
+  bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                   uint64_t callers) const;
+  bool ScoreSolo(Lane& lane, Slab& slab, uint64_t callers);
   SlabPool& pool() { return pool_; }
   ThreadPool* threads() { return backends_.pool.get(); }
 
@@ -79,8 +80,8 @@ class Engine::Impl {
   RouteRequest BatchRequest(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                             Where where, Route route) const;
   bool HasThreadToSpare() const { return running_here_.load(std::memory_order_acquire) < CpuThreads(); }
-  bool StartsAtOnce(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
-                    const UsableGpus& gpus) const;
+  widelane::Start HowItStarts(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
+                              const UsableGpus& gpus) const;
 
   // The ways of Submit.
   static void ScoreOn(Lane& lane, Slab& slab);

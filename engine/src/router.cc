@@ -10,6 +10,8 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Of routes that are about equal the calling thread is taken: it leaves the others free, and nothing is handed over.
 constexpr double kCallerAdvantage = 0.95;
+// What a batch costs the CPU besides when others work on it: locks, a launch, threads that wake up.
+constexpr double kHandOverNs = 30'000;
 
 double Predict(const CostTable& costs, Route route, size_t device, const RouteRequest& request) {
   const CostCurve* curve = costs.Find(route, device, request.kind);
@@ -136,7 +138,10 @@ Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request) {
 bool CallerIsFirst(const CostTable& costs, const RouteRequest& request) {
   if (request.route != Route::kAuto || !request.may_use_caller || request.gpus_only) return false;
   const double inline_ns = PredictInline(costs, request);
-  return inline_ns <= costs.LeastOnGpus(request.kind) && inline_ns <= Predict(costs, Route::kPool, 0, request);
+  const auto callers = static_cast<double>(std::max<uint64_t>(request.callers, 1));
+  const double hand_over_ns = callers > 1 ? kHandOverNs : 0;
+  return inline_ns <= costs.LeastOnGpus(request.kind) + hand_over_ns &&
+         inline_ns <= callers * Predict(costs, Route::kPool, 0, request);
 }
 
 RouteChoice ChooseRoute(const CostTable& costs, const RouteRequest& request) {

@@ -30,6 +30,7 @@ struct RouteRequest {
   bool may_use_caller = true;      // the calling thread may score the batch
   bool gpus_only = false;          // the CPU only when there is no GPU
   double pool_backlog_ns = 0;      // of the CPU pool
+  uint64_t callers = 1;            // at work on the CPU at once, each with a batch of its own
   absl::Span<const GpuLoad> gpus;  // those that can be used; at most kMaxGpus are looked at
 };
 
@@ -52,7 +53,8 @@ Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request);
 RouteChoice ChooseRoute(const CostTable& costs, const RouteRequest& request);
 
 // Whether the calling thread is sure to be done first, whatever the backlogs: the choice of most small batches, made
-// without looking at the devices. `request.gpus` is not looked at.
+// without looking at the devices. `request.gpus` is not looked at. Where there are other callers the pool's threads are
+// theirs, too, and so is the time it takes to hand a batch over.
 bool CallerIsFirst(const CostTable& costs, const RouteRequest& request);
 
 }  // namespace widelane

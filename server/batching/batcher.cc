@@ -209,10 +209,11 @@ void Batcher::Commit(ScoreTask& task, const Place& place, nanoseconds pack) {
 void Batcher::SendAll(Next next, Where where) {
   while (next.batch != nullptr) {
     Send(*next.batch, where);
-    if (!next.more) return;
+    if (!next.to_device && !next.more) return;
     // The calling thread has had its batch.
     where = Where::kEngineThreads;
     const std::lock_guard lock(mutex_);
+    if (next.to_device) --submitting_;
     next = Pick(where);
   }
 }

@@ -86,9 +86,11 @@ class Batcher {
     Segment segment;
     bool alone = false;  // nobody else's rows are in the batch
   };
-  // What a look at the waiting batches found: one to send now, and whether to look again after that.
+  // What a look at the waiting batches found: one to send now, whether it goes to a device and not to the calling
+  // thread, and whether others wait.
   struct Next {
     TaskBatch* batch = nullptr;
+    bool to_device = false;
     bool more = false;
   };
 
@@ -117,7 +119,7 @@ class Batcher {
   CsrShape Room(const TaskBatch& batch) const;
   Place PlaceIn(TaskBatch& batch, ScoreTask& task);
   void Claim(const CsrShape& take, ScoreTask& task, Place& place);
-  bool MayStart(const TaskBatch& batch, Where where) const;
+  Start HowItStarts(const TaskBatch& batch, Where where) const;
   bool GoesBefore(const TaskBatch& a, const TaskBatch& b) const;
   bool GoesBefore(const TaskLine& a, const TaskLine& b) const;
   // A writer is done with the batch.
@@ -151,6 +153,7 @@ class Batcher {
   ModelTurns turns_;
   size_t slabs_in_use_ = 0;
   size_t in_engine_ = 0;            // batches
+  size_t submitting_ = 0;           // of these: on their way to a device, which does not know of them yet
   size_t in_use_ = 0;               // batches that are not free
   std::atomic<bool> waits_{false};  // a hint: a batch waits for a device
   std::condition_variable unused_;

@@ -16,21 +16,24 @@ constexpr size_t kLeastSlabsToKeepOne = 3;
 
 }  // namespace
 
-// When nothing is under way nobody would come for the batch later, so it goes whatever the engine says.
-bool Batcher::MayStart(const TaskBatch& batch, Where where) const {
-  if (in_engine_ == 0) return true;
+// When nothing is under way nobody would come for the batch later, so it goes whatever the engine says. One at a time
+// is handed to devices: until the engine has it, it would let another have the same lane.
+Start Batcher::HowItStarts(const TaskBatch& batch, Where where) const {
+  if (batch.live == 0) return Start::kOnCaller;  // it only ends
   const Slab& slab = *batch.slab;
-  return engine_.StartsAtOnce(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where);
+  const Start start = engine_.HowItStarts(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where);
+  if (start == Start::kOnDevice && submitting_ > 0) return Start::kLater;
+  return start == Start::kLater && in_engine_ == 0 ? Start::kOnDevice : start;
 }
 
 // Asks for a device under the lock: one that becomes free later finds the batch.
 Batcher::Next Batcher::LetGo(TaskBatch& batch, Where where) {
   --batch.writers;
-  if (batch.ready() && (batch.live == 0 || MayStart(batch, where))) return Pick(where);
+  if (batch.ready() && HowItStarts(batch, where) != Start::kLater) return Pick(where);
   WatchFor(batch.deadline);
   if (batch.ready()) {
     waits_.store(true, std::memory_order_relaxed);
-  } else if (!batch.closed && MayStart(batch, where)) {
+  } else if (!batch.closed && HowItStarts(batch, where) != Start::kLater) {
     // Nobody else may join once a device waits for it; else a stream of writers could keep the batch open for ever.
     batch.closed = true;
   }
@@ -38,20 +41,23 @@ Batcher::Next Batcher::LetGo(TaskBatch& batch, Where where) {
 }
 
 Batcher::Next Batcher::Pick(Where where) {
-  TaskBatch* best = nullptr;
+  Next next;
   for (TaskBatch* batch : unsent_) {
-    if (!batch->ready() || (best != nullptr && !GoesBefore(*batch, *best))) continue;
-    if (batch->live == 0 || MayStart(*batch, where)) best = batch;
+    if (!batch->ready() || (next.batch != nullptr && !GoesBefore(*batch, *next.batch))) continue;
+    const Start start = HowItStarts(*batch, where);
+    if (start == Start::kLater) continue;
+    next.batch = batch;
+    next.to_device = start == Start::kOnDevice;
   }
-  if (best != nullptr) TakeOut(*best);
-  bool more = false;
+  if (next.to_device) ++submitting_;
+  if (next.batch != nullptr) TakeOut(*next.batch);
   for (const TaskBatch* batch : unsent_) {
     if (!batch->ready()) continue;
-    more = true;
+    next.more = true;
     WatchFor(batch->deadline);
   }
-  waits_.store(more, std::memory_order_relaxed);
-  return {best, more};
+  waits_.store(next.more, std::memory_order_relaxed);
+  return next;
 }
 
 void Batcher::TakeOut(TaskBatch& batch) {

@@ -20,7 +20,7 @@ struct FrontConfig {
   std::string grpc_address = "0.0.0.0:8600";  // host:port or unix:/path, several separated by commas
   uint32_t unix_mode = 0660;                  // of sockets
   std::string http_address = "0.0.0.0:8601";  // empty: no HTTP endpoint
-  size_t completion_queues = 0;               // 0: one for every two usable cores, at least one
+  size_t completion_queues = 0;               // 0: one for every four usable cores, at least one
   size_t threads_per_queue = 2;
   bool reflection = true;
   size_t connection_calls = 1024;                  // at once, on one connection

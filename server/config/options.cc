@@ -266,7 +266,7 @@ std::vector<Option> MakeOptions() {
       UnixMode(),
       Address("http-address", "HOST:PORT of /metrics, /healthz and /readyz; empty: none", true,
               [](C& c) -> std::string& { return c.front.http_address; }),
-      Number("completion-queues", "gRPC completion queues; 0: one for every two cores", 0, kMostThreads,
+      Number("completion-queues", "gRPC completion queues; 0: one for every four cores", 0, kMostThreads,
              [](C& c) -> size_t& { return c.front.completion_queues; }),
       Number("threads-per-queue", "Threads of each completion queue", 1, kMostThreads,
              [](C& c) -> size_t& { return c.front.threads_per_queue; }),

@@ -22,6 +22,7 @@ class Admission {
 
   // Takes a request in, or RESOURCE_EXHAUSTED.
   absl::Status Enter();
+  uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
   void Leave() { requests_.fetch_sub(1, std::memory_order_relaxed); }
   // Takes bytes of a request, or RESOURCE_EXHAUSTED.
   absl::Status TakeBytes(uint64_t bytes);

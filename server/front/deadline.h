@@ -11,6 +11,7 @@ namespace widelane {
 
 // TimePoint::max() for one that is years away, as that of a call without one is.
 inline Clock::TimePoint ToSteady(std::chrono::system_clock::time_point deadline, const Clock& clock) {
+  if (deadline == std::chrono::system_clock::time_point::max()) return Clock::TimePoint::max();
   constexpr std::chrono::hours kFar{24 * 365};
   const auto now = std::chrono::system_clock::now();
   if (deadline > now + kFar) return Clock::TimePoint::max();

@@ -13,14 +13,20 @@ namespace widelane {
 class MessageScope {
  public:
   // `size` is no more than what is left of the message around it.
-  MessageScope(google::protobuf::io::CodedInputStream& in, int size) : in_(in), outer_(in.PushLimit(size)) {}
-  ~MessageScope() { in_.PopLimit(outer_); }
+  MessageScope(google::protobuf::io::CodedInputStream& in, int size)
+      : in_(in), outer_(in.PushLimit(size)), depth_left_(in.RecursionBudget()) {}
+  // A group that is broken off leaves its depth behind, which is not that of what comes next.
+  ~MessageScope() {
+    in_.PopLimit(outer_);
+    while (in_.RecursionBudget() < depth_left_) in_.DecrementRecursionDepth();
+  }
   MessageScope(const MessageScope&) = delete;
   MessageScope& operator=(const MessageScope&) = delete;
 
  private:
   google::protobuf::io::CodedInputStream& in_;
   const google::protobuf::io::CodedInputStream::Limit outer_;
+  const int depth_left_;
 };
 
 class FieldReader {

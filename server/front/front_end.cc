@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/resource_quota.h"
@@ -26,7 +25,7 @@ namespace widelane {
 namespace {
 
 size_t CompletionQueues(const FrontConfig& config) {
-  return config.completion_queues != 0 ? config.completion_queues : std::max<size_t>(1, UsableCores() / 2);
+  return config.completion_queues != 0 ? config.completion_queues : std::max<size_t>(1, UsableCores() / 4);
 }
 
 // Takes reflection out again: its library adds it to every server of the process it is linked into.
@@ -133,7 +132,6 @@ absl::Status FrontEnd::Listen() {
     if (!listener.ok()) return listener.status();
     listeners.push_back(*std::move(listener));
   }
-  grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   grpc::ServerBuilder builder;
@@ -144,6 +142,7 @@ absl::Status FrontEnd::Listen() {
     builder.AddListeningPort(listener.address, grpc::InsecureServerCredentials(), &listener.bound);
   }
   builder.RegisterService(&service_);
+  builder.RegisterService(&health_);
   for (size_t i = 0; i < CompletionQueues(config); ++i) {
     queues_.push_back(std::make_unique<ScoreQueue>(context_, service_, builder.AddCompletionQueue()));
   }
@@ -156,25 +155,19 @@ absl::Status FrontEnd::Listen() {
     if (absl::Status status = SetMode(listener, config.unix_mode); !status.ok()) return status;
     addresses.push_back(BoundAddress(listener));
   }
-  SetReady(false);
   address_ = absl::StrJoin(addresses, ",");
-  for (const auto& queue : queues_) queue->Start(config.threads_per_queue);
+  for (const auto& queue : queues_) {
+    health_.Serve(queue->completion_queue());
+    queue->Start(config.threads_per_queue);
+  }
   return absl::OkStatus();
-}
-
-void FrontEnd::SetReady(bool ready) {
-  // One by one: setting all at once would turn "liveness" off as well.
-  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  health->SetServingStatus("", ready);
-  health->SetServingStatus("readiness", ready);
-  health->SetServingStatus(v1::Scoring::service_full_name(), ready);
-  health->SetServingStatus("liveness", true);
 }
 
 void FrontEnd::Shutdown(std::chrono::milliseconds timeout, const std::atomic<bool>& hurry) {
   constexpr std::chrono::milliseconds kTick{20};
   const auto deadline = std::chrono::system_clock::now() + timeout;
   for (const auto& queue : queues_) queue->Drain();
+  health_.Drain();
   std::atomic<bool> stopped{false};
   std::thread stopper([&] {
     server_->Shutdown(deadline);
@@ -184,8 +177,9 @@ void FrontEnd::Shutdown(std::chrono::milliseconds timeout, const std::atomic<boo
     return !service_.busy() && std::all_of(queues_.begin(), queues_.end(),
                                            [kTick](const auto& queue) { return queue->WaitUntilIdle(kTick); });
   };
-  // Streams that never end by themselves (health watches, reflection) must not hold the server up once our own calls
-  // are done: some time after, since gRPC does not tell when the replies of ListModels and GetModel have been sent.
+  // What may never end (reflection, health watches of clients that do not read) must not hold the server up once our
+  // own calls are done: some time after, since the ends of watches are on their way, and gRPC does not tell when the
+  // replies of ListModels and GetModel have been sent.
   constexpr int kIdleTicks = 10;
   for (int idle_ticks = 0; !stopped;) {
     idle_ticks = idle() ? idle_ticks + 1 : 0;
@@ -193,6 +187,7 @@ void FrontEnd::Shutdown(std::chrono::milliseconds timeout, const std::atomic<boo
     if (!stopped) std::this_thread::sleep_for(kTick);
   }
   stopper.join();
+  health_.WaitUntilIdle();
   queues_.clear();
   server_.reset();
 }

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/server.h"
 #include "server/front/context.h"
+#include "server/front/health_service.h"
 #include "server/front/score_queue.h"
 #include "server/front/scoring_service.h"
 
@@ -28,7 +29,7 @@ class FrontEnd {
   const std::string& address() const { return address_; }
 
   // What the health service says of "", "readiness" and the Scoring service; "liveness" is always serving.
-  void SetReady(bool ready);
+  void SetReady(bool ready) { health_.SetReady(ready); }
 
   // Takes no new calls, waits for those in flight, cancels them when the time is over or `hurry` is set, then closes.
   // Once.
@@ -40,6 +41,7 @@ class FrontEnd {
 
   FrontContext& context_;
   ScoringService service_;
+  HealthService health_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::unique_ptr<ScoreQueue>> queues_;
   std::string address_;

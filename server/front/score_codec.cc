@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/front/field_reader.h"
 #include "server/front/limits.h"
 #include "server/front/rows_reader.h"
 #include "widelane/engine/errors.h"
@@ -235,8 +234,8 @@ absl::Status DecodeScoreRequest(CodedInputStream& in, int size, const LimitsConf
   return reader.Finish();
 }
 
-absl::Status DecodeStreamRequest(CodedInputStream& in, int size, const LimitsConfig& limits, TakeMemory take,
-                                 StreamRequestView& message) {
+void DecodeStreamRequest(CodedInputStream& in, int size, const LimitsConfig& limits, TakeMemory take,
+                         StreamRequestView& message) {
   message.id = 0;
   message.timeout_ms = 0;
   RequestReader request({in, limits, take}, message.request);
@@ -250,11 +249,25 @@ absl::Status DecodeStreamRequest(CodedInputStream& in, int size, const LimitsCon
     if (!message.error.ok() || !reader.Is(v1::StreamRequest::kRequestFieldNumber, Kind::kBytes)) continue;
     message.error = ReadPart(request, in, reader.TakeBytes());
   }
-  if (reader.broken()) {
-    return absl::InvalidArgumentError("the message is not a StreamRequest: it is cut short or garbled");
+  if (message.error.ok() && reader.broken()) {
+    message.error = absl::InvalidArgumentError("the message is not a StreamRequest: it is cut short or garbled");
   }
   if (message.error.ok()) message.error = request.Finish();
-  return absl::OkStatus();
+}
+
+bool StreamRequestsReader::Next() {
+  do {
+    begin_ = in_.CurrentPosition();
+    if (!fields_.Next()) return false;
+  } while (!fields_.Is(v1::StreamRequests::kRequestsFieldNumber, Kind::kBytes));
+  size_ = fields_.TakeBytes();
+  return true;
+}
+
+void StreamRequestsReader::Read(absl::FunctionRef<void(CodedInputStream& in, int size)> read) {
+  const MessageScope scope(in_, size_);
+  read(in_, size_);
+  in_.Skip(in_.BytesUntilLimit());
 }
 
 }  // namespace widelane

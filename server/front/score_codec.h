@@ -17,6 +17,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "server/batching/score_task.h"
 #include "server/config/config.h"
+#include "server/front/field_reader.h"
 #include "widelane/engine/csr.h"
 
 namespace widelane {
@@ -72,7 +73,7 @@ struct ScoreRequestView {
 struct StreamRequestView {
   uint64_t id = 0;
   uint32_t timeout_ms = 0;
-  absl::Status error;  // what is wrong with the request, when the message around it can be read
+  absl::Status error;  // what is wrong with it
   ScoreRequestView request;
 };
 
@@ -88,11 +89,35 @@ using TakeMemory = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 // included, than `limits` allow; what `take` says. After an error `request` is undefined but may be used again.
 absl::Status DecodeScoreRequest(google::protobuf::io::CodedInputStream& in, int size, const LimitsConfig& limits,
                                 TakeMemory take, ScoreRequestView& request);
-// The same for a StreamRequest. What DecodeScoreRequest would say of the request in it becomes its `error`. If that is
-// set before, the request is passed over. Errors: INVALID_ARGUMENT when not even the message around the request can be
-// read.
-absl::Status DecodeStreamRequest(google::protobuf::io::CodedInputStream& in, int size, const LimitsConfig& limits,
-                                 TakeMemory take, StreamRequestView& message);
+// The same for a StreamRequest, of which the error becomes a part. If there is one before, the request is passed over.
+void DecodeStreamRequest(google::protobuf::io::CodedInputStream& in, int size, const LimitsConfig& limits,
+                         TakeMemory take, StreamRequestView& message);
+
+// Walks a StreamRequests message.
+class StreamRequestsReader {
+ public:
+  // The message is the next `size` bytes of `in`, which it has.
+  StreamRequestsReader(google::protobuf::io::CodedInputStream& in, int size) : in_(in), scope_(in, size), fields_(in) {}
+
+  // Goes to the next request. False when there is none, or where the bytes are not such a message: see broken().
+  bool Next();
+  bool broken() const { return fields_.broken(); }
+
+  // Of the current request: where the field with it begins in `in`, how many bytes it has, and whether the message ends
+  // with it.
+  int begin() const { return begin_; }
+  int size() const { return size_; }
+  bool is_last() const { return in_.BytesUntilLimit() == size_; }
+  // Calls `read`, once, with its bytes, of which it may leave some.
+  void Read(absl::FunctionRef<void(google::protobuf::io::CodedInputStream& in, int size)> read);
+
+ private:
+  google::protobuf::io::CodedInputStream& in_;
+  const MessageScope scope_;
+  FieldReader fields_;
+  int begin_ = 0;
+  int size_ = 0;
+};
 
 }  // namespace widelane
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "grpcpp/support/proto_buffer_reader.h"
 #include "server/front/limits.h"
 #include "server/front/status_mapping.h"
 #include "widelane/engine/errors.h"
@@ -16,15 +15,6 @@ namespace {
 
 uint64_t Nanoseconds(std::chrono::nanoseconds time) {
   return static_cast<uint64_t>(std::max<int64_t>(time.count(), 0));
-}
-
-// Memory for a request is asked for in `work`; that there is none is the request's problem, not the server's.
-absl::Status WithMemory(absl::FunctionRef<absl::Status()> work) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("the server has no memory for the request");
-  }
 }
 
 absl::Status CheckFeatures(const char* field, const std::optional<uint64_t>& features, const Model& model) {
@@ -44,8 +34,7 @@ void ScoreJob::Start(Method method) {
   work_.received = context_.clock.Now();
 }
 
-absl::Status ScoreJob::Admit() {
-  const uint64_t bytes = message_.Length();
+absl::Status ScoreJob::Admit(uint64_t bytes) {
   context_.metrics.OnRequestBytes(bytes);
   const LimitsConfig& limits = context_.config.limits;
   if (bytes > limits.max_message_bytes) {
@@ -53,7 +42,7 @@ absl::Status ScoreJob::Admit() {
   }
   if (absl::Status status = context_.admission.Enter(); !status.ok()) return status;
   entered_ = true;
-  return TakeBytes(bytes);
+  return absl::OkStatus();
 }
 
 absl::Status ScoreJob::TakeBytes(uint64_t bytes) {
@@ -62,24 +51,17 @@ absl::Status ScoreJob::TakeBytes(uint64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status ScoreJob::ReadMessage(Decode decode) {
-  return WithMemory([&]() -> absl::Status {
-    using google::protobuf::io::CodedInputStream;
-    if (message_.TrySingleSlice(&whole_).ok()) {
-      const int size = static_cast<int>(whole_.size());
-      CodedInputStream in(whole_.begin(), size);
-      return decode(in, size);
-    }
-    grpc::ProtoBufferReader reader(&message_);
-    if (!reader.status().ok()) return absl::InternalError("the message cannot be read");
-    CodedInputStream in(&reader);
-    return decode(in, static_cast<int>(message_.Length()));
-  });
+absl::Status ScoreJob::WithMemory(absl::FunctionRef<absl::Status()> decode) {
+  try {
+    return decode();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the server has no memory for the request");
+  }
 }
 
 absl::Status ScoreJob::SetDeadline(TimePoint deadline) {
   work_.deadline = deadline;
-  if (context_.clock.Now() < deadline) return absl::OkStatus();
+  if (deadline == TimePoint::max() || context_.clock.Now() < deadline) return absl::OkStatus();
   return absl::DeadlineExceededError("the deadline had passed when the request arrived");
 }
 
@@ -97,11 +79,6 @@ void ScoreJob::Go(const absl::Status& status, SoloScorer& solo) {
   // Either Withdraw has seen this, or this sees what Withdraw has set; twice does no harm.
   submitted_.store(true, std::memory_order_seq_cst);
   if (withdrawn_.load(std::memory_order_seq_cst)) batcher.Withdraw(*this, WhyGone());
-}
-
-void ScoreJob::Abandon(const absl::Status& reason) {
-  SetCode(static_cast<int>(reason.code()));
-  ReleaseRequest();
 }
 
 void ScoreJob::Withdraw() {
@@ -192,7 +169,8 @@ absl::Status ScoreJob::PrepareReply() {
 }
 
 bool ScoreJob::ScoreAlone(SoloScorer& solo) {
-  const SoloWork work{work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants};
+  const SoloWork work{
+      work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, context_.admission.requests()};
   SoloResult result;
   const auto take = [this](const Slab& slab, const Segment& segment) { reply_.Add(slab, segment, 0); };
   const TimePoint begin = context_.clock.Now();
@@ -263,16 +241,15 @@ v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {
 
 void ScoreJob::CountReply(uint64_t bytes, const TaskTimes& times, uint64_t ignored) {
   Metrics& metrics = context_.metrics;
-  served_->metrics()->rows->Increment(static_cast<double>(work_.shape.rows));
-  if (ignored > 0) served_->metrics()->ignored_features->Increment(static_cast<double>(ignored));
+  served_->metrics()->rows->Add(static_cast<int64_t>(work_.shape.rows));
+  if (ignored > 0) served_->metrics()->ignored_features->Add(static_cast<int64_t>(ignored));
   metrics.OnEntries(work_.shape.entries);
   metrics.OnReplyBytes(bytes);
   if (times.batches > 0) metrics.OnReplyStage(times.device, context_.clock.Now() - times.results_ready);
 }
 
 void ScoreJob::ReleaseRequest() {
-  message_.Clear();
-  whole_ = grpc::Slice();
+  ReleaseBytes();
   work_.model.reset();
   if (std::exchange(work_.contexts, nullptr) != nullptr) context_sums_.Reset();
   served_ = nullptr;

@@ -15,11 +15,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "google/protobuf/io/coded_stream.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
-#include "grpcpp/support/byte_buffer.h"
-#include "grpcpp/support/slice.h"
 #include "server/batching/score_task.h"
 #include "server/front/context.h"
 #include "server/front/queue_tag.h"
@@ -46,22 +43,21 @@ class ScoreJob : public ScoreTask, public QueueUser {
 
   // The one place where an outcome is told. `reply` has slices when `status` is OK. The request has been let go of.
   virtual void Answer(const absl::Status& status, ReplySlices reply) = 0;
+  // Nobody looks at the bytes of the request any more.
+  virtual void ReleaseBytes() = 0;
 
   // In this order, for each request:
   // From here on it may be withdrawn.
   void Renew();
   void Start(Method method);
-  // Takes the bytes of message() in.
-  absl::Status Admit();
-  // `decode` reads message().
-  using Decode = absl::FunctionRef<absl::Status(google::protobuf::io::CodedInputStream& in, int size)>;
-  absl::Status ReadMessage(Decode decode);
+  // Takes a request of so many bytes in; the bytes themselves are the user's to take.
+  absl::Status Admit(uint64_t bytes);
+  // Runs `decode`, which reads request(). That there is no memory for it is the request's problem, not the server's.
+  static absl::Status WithMemory(absl::FunctionRef<absl::Status()> decode);
   // The deadline has not passed.
   absl::Status SetDeadline(TimePoint deadline);
   // Scores request() and answers, now or later; or answers `status` if that is an error.
   void Go(const absl::Status& status, SoloScorer& solo);
-  // Instead of Go: there will be no answer, for this reason.
-  void Abandon(const absl::Status& reason);
   // When the reply has been sent or is not to be: the job leaves the server.
   void Leave();
 
@@ -72,10 +68,9 @@ class ScoreJob : public ScoreTask, public QueueUser {
   absl::Status WhyGone() const;
   bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
 
-  // Memory beyond what the message has.
+  // Memory of the request, until it is let go of.
   absl::Status TakeBytes(uint64_t bytes);
   FrontContext& context() { return context_; }
-  grpc::ByteBuffer& message() { return message_; }
   ScoreRequestView& request() { return stream_request_.request; }
   StreamRequestView& stream_request() { return stream_request_; }
   // The status that Answer sends has been turned into this code.
@@ -108,8 +103,6 @@ class ScoreJob : public ScoreTask, public QueueUser {
   uint64_t bytes_taken_ = 0;
   uint64_t rows_taken_ = 0;
   uint64_t reply_bytes_taken_ = 0;
-  grpc::ByteBuffer message_;
-  grpc::Slice whole_;  // the message, when it is one
   StreamRequestView stream_request_;
   ContextSums context_sums_;
   const ServedModel* served_ = nullptr;

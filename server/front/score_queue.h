@@ -45,7 +45,7 @@ class ScoreQueue {
   void Retire(UnaryCall& call) { Retire(unary_, call); }
   void Retire(StreamCall& call) { Retire(streams_, call); }
   bool draining() const { return draining_.load(std::memory_order_acquire); }
-  grpc::CompletionQueue& completion_queue() { return *completion_queue_; }
+  grpc::ServerCompletionQueue& completion_queue() { return *completion_queue_; }
 
  private:
   template <typename Call>

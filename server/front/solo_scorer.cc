@@ -24,7 +24,7 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
                        SoloResult& result) {
   const CsrShape& shape = work.shape;
   if (shape.rows == 0 || shape.rows > kMostRows || shape.entries > kMostEntries) return false;
-  if (!engine.IsFirstHere(*work.model, work.kind, shape.rows, shape.entries)) return false;
+  if (!engine.IsFirstHere(*work.model, work.kind, shape.rows, shape.entries, work.callers)) return false;
   if (slab_ == nullptr) slab_ = engine.MakeSlab(Sizes(engine.options().slab));
   if (slab_ == nullptr) return false;
 
@@ -44,7 +44,7 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
     return true;
   }
   slab_->Seal();
-  const bool scored = engine.ScoreHere(*slab_);
+  const bool scored = engine.ScoreHere(*slab_, work.callers);
   if (scored) {
     result.ignored = *ignored;
     result.status = slab_->status;

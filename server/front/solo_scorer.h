@@ -25,6 +25,7 @@ struct SoloWork {
   const std::shared_ptr<const LoadedModel>& model;
   BatchKind kind;
   uint8_t wants = 0;
+  uint64_t callers = 1;  // requests in the server
 };
 
 struct SoloResult {

@@ -21,6 +21,10 @@ using std::chrono::steady_clock;
 
 // Messages a stream keeps for the next one; they are small when nothing is in them.
 constexpr size_t kMessagesKept = 16;
+// A message takes no more replies when it has so many bytes, so that the first of them need not wait for many.
+constexpr size_t kMostWriteBytes = 256 << 10;
+// A request with more may take a while to read: replies that are there do not wait for its own.
+constexpr int kLargeRequestBytes = 16 << 10;
 
 std::chrono::system_clock::time_point In(milliseconds time) { return std::chrono::system_clock::now() + time; }
 
@@ -34,6 +38,10 @@ milliseconds MostAge(const FrontConfig& config) {
 milliseconds Jittered(milliseconds time) {
   thread_local std::minstd_rand random{std::random_device{}()};
   return time - milliseconds(std::uniform_int_distribution<int64_t>(0, time.count() / 10)(random));
+}
+
+absl::Status NotAMessage() {
+  return absl::InvalidArgumentError("the message is not a StreamRequests: it is cut short or garbled");
 }
 
 absl::Status Moving() { return absl::UnavailableError("the server ends the stream; go on with a new one"); }
@@ -77,7 +85,7 @@ void StreamCall::OnEvent(QueueEvent event, bool ok, SoloScorer& solo) {
       OnRead(ok, solo);
       break;
     case QueueEvent::kWrite:
-      OnWritten();
+      OnWritten(solo);
       break;
     case QueueEvent::kDone:
       OnDone();
@@ -111,32 +119,80 @@ void StreamCall::OnStart() {
 }
 
 void StreamCall::OnRead(bool ok, SoloScorer& solo) {
-  StreamMessage* message = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    reading_ = false;
-    if (!ok) {
-      // The client has no more to say; or the stream is dead, and this is of no matter.
-      if (absl::IsUnavailable(end_)) end_ = absl::OkStatus();
-      closing_ = true;
-      return FinishIfDone();
-    }
-    // After the end was told, what comes is the next stream's.
-    if (finished_ || dead_) return;
-    message = TakeMessage();
-    message->Take(rpc_->incoming);
-    // Another thread may read the next one while this one packs.
-    ReadOn();
+  std::unique_lock lock(mutex_);
+  reading_ = false;
+  if (!ok) {
+    // The client has no more to say; or the stream is dead, and this is of no matter.
+    if (absl::IsUnavailable(end_)) end_ = absl::OkStatus();
+    closing_ = true;
+    return FinishIfDone();
   }
-  const absl::Status read = message->Handle(deadline_, solo);
-  const std::lock_guard lock(mutex_);
-  if (!read.ok()) {
-    Close(read);
-    Release(*message);
+  // After the end was told, what comes is the next stream's.
+  if (finished_ || dead_) return;
+  incoming_ = std::make_shared<StreamBytes>(context_.admission, rpc_->incoming);
+  waiting_ = true;
+  GoOn(lock, solo);
+}
+
+void StreamCall::GoOn(std::unique_lock<std::mutex>& lock, SoloScorer& solo) {
+  WriteOn();
+  while (waiting_ && HasRoom()) {
+    waiting_ = false;
+    lock.unlock();
+    HandleRequests(solo);
+    lock.lock();
+    WriteOn();
   }
-  Release(*message);
   ReadOn();
   FinishIfDone();
+}
+
+void StreamCall::HandleRequests(SoloScorer& solo) {
+  const std::shared_ptr<StreamBytes> bytes = incoming_;
+  bool more = true;
+  const absl::Status read = bytes->Read([&](google::protobuf::io::CodedInputStream& in, int size) {
+    StreamRequestsReader reader(in, size);
+    while (more && reader.Next()) more = HandleRequest(reader, bytes, solo);
+    return reader.broken() ? NotAMessage() : absl::OkStatus();
+  });
+  if (!more) return;
+  const std::lock_guard lock(mutex_);
+  if (!read.ok()) Close(read);
+  incoming_.reset();
+}
+
+bool StreamCall::HandleRequest(StreamRequestsReader& reader, const std::shared_ptr<StreamBytes>& bytes,
+                               SoloScorer& solo) {
+  const bool is_last = reader.is_last();
+  StreamMessage* const message = TakeMessage(reader, bytes);
+  if (message == nullptr) return false;
+  reader.Read(
+      [&](google::protobuf::io::CodedInputStream& in, int size) { message->Handle(in, size, deadline_, solo); });
+  const std::lock_guard lock(mutex_);
+  Release(*message);
+  return !is_last;
+}
+
+StreamMessage* StreamCall::TakeMessage(const StreamRequestsReader& reader, const std::shared_ptr<StreamBytes>& bytes) {
+  const std::lock_guard lock(mutex_);
+  if (dead_) {
+    incoming_.reset();
+    return nullptr;
+  }
+  if (!HasRoom()) {
+    bytes->Pass(reader.begin());
+    waiting_ = true;
+    return nullptr;
+  }
+  if (reader.size() > kLargeRequestBytes) WriteOn();
+  StreamMessage& message = AddMessage();
+  message.Take(bytes);
+  if (reader.is_last()) {
+    // Another thread may read the next message while this one packs.
+    incoming_.reset();
+    ReadOn();
+  }
+  return &message;
 }
 
 void StreamCall::OnAnswered(StreamMessage& message) {
@@ -147,19 +203,18 @@ void StreamCall::OnAnswered(StreamMessage& message) {
       Release(message);
     } else {
       answered_.Add(message);
-      WriteOn();
+      // While the thread that handles the message is at it, it may have replies to come that go with this one.
+      if (message.uses == 1) WriteOn();
     }
     last = uses_ == 0;
   }
   if (last) End();
 }
 
-void StreamCall::OnWritten() {
-  const std::lock_guard lock(mutex_);
-  Release(*std::exchange(writing_, nullptr));
-  WriteOn();
-  ReadOn();
-  FinishIfDone();
+void StreamCall::OnWritten(SoloScorer& solo) {
+  std::unique_lock lock(mutex_);
+  while (StreamMessage* message = writing_.Take()) Release(*message);
+  GoOn(lock, solo);
 }
 
 void StreamCall::OnDone() {
@@ -170,6 +225,7 @@ void StreamCall::OnDone() {
     if (!rpc_->context.IsCancelled()) return;
     dead_ = true;
     while (StreamMessage* message = answered_.Take()) Release(*message);
+    if (std::exchange(waiting_, false)) incoming_.reset();
   }
   WithdrawAll();
 }
@@ -187,7 +243,7 @@ void StreamCall::WithdrawAll() {
 void StreamCall::OnStall(bool ok) {
   const std::lock_guard lock(mutex_);
   stall_watched_ = false;
-  if (!ok || dead_ || writing_ == nullptr) return;
+  if (!ok || dead_ || writing_.empty()) return;
   const milliseconds most = context_.config.front.stream_stall;
   const auto lasts = std::chrono::duration_cast<milliseconds>(steady_clock::now() - write_began_);
   if (lasts < most) return WatchWrite(most - lasts);
@@ -214,7 +270,7 @@ void StreamCall::Drain() {
   FinishIfDone();
 }
 
-StreamMessage* StreamCall::TakeMessage() {
+StreamMessage& StreamCall::AddMessage() {
   StreamMessage* message = free_.Take();
   if (message == nullptr) {
     messages_.push_back(std::make_unique<StreamMessage>(context_, queue_.completion_queue(), *this));
@@ -223,7 +279,7 @@ StreamMessage* StreamCall::TakeMessage() {
   message->uses = 2;
   ++open_;
   ++uses_;
-  return message;
+  return *message;
 }
 
 void StreamCall::Release(StreamMessage& message) {
@@ -235,22 +291,27 @@ void StreamCall::Release(StreamMessage& message) {
 }
 
 void StreamCall::ReadOn() {
-  if (reading_ || closing_ || dead_ || open_ >= context_.config.front.stream_requests) return;
+  if (reading_ || closing_ || dead_ || incoming_ != nullptr || !HasRoom()) return;
   reading_ = true;
   ++uses_;
   rpc_->stream.Read(&rpc_->incoming, &read_tag_);
 }
 
 void StreamCall::WriteOn() {
-  if (writing_ != nullptr || dead_ || answered_.first == nullptr) return;
-  writing_ = answered_.Take();
+  if (!writing_.empty() || dead_ || answered_.empty()) return;
+  size_t bytes = 0;
+  do {
+    StreamMessage& message = *answered_.Take();
+    bytes += message.reply_bytes();
+    message.AddReply(slices_);
+    writing_.Add(message);
+  } while (!answered_.empty() && bytes + answered_.first->reply_bytes() <= kMostWriteBytes);
+  const grpc::ByteBuffer outgoing(slices_.data(), slices_.size());
+  slices_.clear();
   write_began_ = steady_clock::now();
   WatchWrite(context_.config.front.stream_stall);
   ++uses_;
-  grpc::WriteOptions options;
-  // More is to be written as soon as this is taken, so it need not go out by itself.
-  if (answered_.first != nullptr) options.set_buffer_hint();
-  rpc_->stream.Write(writing_->reply(), options, &write_tag_);
+  rpc_->stream.Write(outgoing, &write_tag_);
 }
 
 void StreamCall::Close(const absl::Status& status) {
@@ -259,7 +320,7 @@ void StreamCall::Close(const absl::Status& status) {
 }
 
 void StreamCall::FinishIfDone() {
-  if (!closing_ || finished_ || dead_ || open_ > 0) return;
+  if (!closing_ || finished_ || dead_ || open_ > 0 || incoming_ != nullptr) return;
   finished_ = true;
   ++uses_;
   rpc_->stream.Finish(ToGrpcStatus(end_), &finish_tag_);
@@ -288,6 +349,7 @@ void StreamCall::End() {
     rpc_.reset();
     stall_alarm_.reset();
     age_alarm_.reset();
+    std::vector<grpc::Slice>().swap(slices_);
     if (messages_.size() > kMessagesKept) {
       messages_.resize(kMessagesKept);
       free_ = {};

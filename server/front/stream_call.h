@@ -1,8 +1,9 @@
 // One ScoreStream, from the moment the server is willing to take one until it has ended; then it is used again.
 //
-// One read and one write are under way at a time. Each message that was read is a StreamMessage; as many as
-// `stream-requests` may be unanswered or unwritten, then nothing is read. Answers are written in the order in which
-// they come. README.md has how a stream ends.
+// One read and one write are under way at a time. Each request of a message that was read becomes a StreamMessage; as
+// many as `stream-requests` may be unanswered or unwritten, then no further ones are taken from the message, and
+// nothing is read. Answers are written in the order in which they come, as many in a message as are there. README.md
+// has how a stream ends.
 
 #ifndef WIDELANE_SERVER_FRONT_STREAM_CALL_H_
 #define WIDELANE_SERVER_FRONT_STREAM_CALL_H_
@@ -21,6 +22,8 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "server/front/context.h"
 #include "server/front/queue_tag.h"
+#include "server/front/score_codec.h"
+#include "server/front/stream_bytes.h"
 #include "server/front/stream_message.h"
 
 namespace widelane {
@@ -58,18 +61,28 @@ class StreamCall final : public QueueUser {
 
     void Add(StreamMessage& message);
     StreamMessage* Take();  // null when empty
+    bool empty() const { return first == nullptr; }
   };
 
   void OnStart();
   void OnRead(bool ok, SoloScorer& solo);
-  void OnWritten();
+  void OnWritten(SoloScorer& solo);
   void OnDone();
   void OnStall(bool ok);
   void OnAge(bool ok);
   void WithdrawAll();
 
+  // One thread at a time has the requests of incoming_ to itself. It handles them, up to the last or until there is no
+  // room for one.
+  void HandleRequests(SoloScorer& solo);
+  // Handles one. False when the thread has them no more.
+  bool HandleRequest(StreamRequestsReader& reader, const std::shared_ptr<StreamBytes>& bytes, SoloScorer& solo);
+  StreamMessage* TakeMessage(const StreamRequestsReader& reader, const std::shared_ptr<StreamBytes>& bytes);
+
   // With the lock held.
-  StreamMessage* TakeMessage();
+  void GoOn(std::unique_lock<std::mutex>& lock, SoloScorer& solo);
+  bool HasRoom() const { return open_ < context_.config.front.stream_requests; }
+  StreamMessage& AddMessage();
   void Release(StreamMessage& message);
   void ReadOn();
   void WriteOn();
@@ -98,10 +111,13 @@ class StreamCall final : public QueueUser {
   // Of the current stream.
   std::optional<Rpc> rpc_;
   Clock::TimePoint deadline_;
-  int uses_ = 0;       // tags that are out
-  uint64_t open_ = 0;  // messages that are not free
-  List answered_;      // that wait to be written
-  StreamMessage* writing_ = nullptr;
+  int uses_ = 0;                           // tags that are out
+  uint64_t open_ = 0;                      // requests that are not free
+  std::shared_ptr<StreamBytes> incoming_;  // the message that requests are taken from
+  bool waiting_ = false;                   // no thread has it
+  List answered_;                          // that wait to be written
+  List writing_;
+  std::vector<grpc::Slice> slices_;  // empty, kept for its memory
   std::chrono::steady_clock::time_point write_began_;
   bool started_ = false;
   bool reading_ = false;

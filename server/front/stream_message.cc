@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <string>
 #include <utility>
 
 #include "google/protobuf/io/coded_stream.h"
@@ -15,69 +14,78 @@ namespace widelane {
 
 namespace {
 
+using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 
-// What stands before the result in a StreamReply: the id, and field and size of the result.
-grpc::Slice Header(uint64_t id, int field, size_t size) {
-  constexpr uint32_t kVarint = 0;
+uint8_t* WriteBytesHeader(int field, size_t size, uint8_t* at) {
   constexpr uint32_t kLengthDelimited = 2;
-  std::array<uint8_t, 2 * (1 + 10)> bytes;
-  uint8_t* at = CodedOutputStream::WriteTagToArray(v1::StreamReply::kIdFieldNumber << 3 | kVarint, bytes.data());
-  at = CodedOutputStream::WriteVarint64ToArray(id, at);
   at = CodedOutputStream::WriteTagToArray(static_cast<uint32_t>(field) << 3 | kLengthDelimited, at);
-  at = CodedOutputStream::WriteVarint64ToArray(size, at);
-  return grpc::Slice(bytes.data(), static_cast<size_t>(at - bytes.data()));
+  return CodedOutputStream::WriteVarint64ToArray(size, at);
 }
 
-grpc::ByteBuffer ErrorReply(uint64_t id, const absl::Status& status) {
-  const std::string error = ToRpcStatus(status).SerializeAsString();
-  const std::array<grpc::Slice, 2> slices = {Header(id, v1::StreamReply::kErrorFieldNumber, error.size()),
-                                             grpc::Slice(error)};
-  return grpc::ByteBuffer(slices.data(), slices.size());
+// What stands before the result in a StreamReplies: field and size of the reply, its id, field and size of the result.
+grpc::Slice Header(uint64_t id, int field, size_t size) {
+  constexpr size_t kMost = 1 + 10;  // tag (all fields are below 16) and a varint
+  constexpr uint32_t kVarint = 0;
+  std::array<uint8_t, 2 * kMost> inner;
+  uint8_t* end = CodedOutputStream::WriteTagToArray(v1::StreamReply::kIdFieldNumber << 3 | kVarint, inner.data());
+  end = CodedOutputStream::WriteVarint64ToArray(id, end);
+  end = WriteBytesHeader(field, size, end);
+  const auto inner_size = static_cast<size_t>(end - inner.data());
+
+  std::array<uint8_t, 3 * kMost> bytes;
+  end = WriteBytesHeader(v1::StreamReplies::kRepliesFieldNumber, inner_size + size, bytes.data());
+  end = std::copy_n(inner.data(), inner_size, end);
+  return grpc::Slice(bytes.data(), static_cast<size_t>(end - bytes.data()));
 }
 
-grpc::ByteBuffer Reply(uint64_t id, ReplySlices& reply) {
-  const std::array<grpc::Slice, 3> slices = {Header(id, v1::StreamReply::kReplyFieldNumber, reply.size()),
-                                             std::move(reply.slices[0]), std::move(reply.slices[1])};
-  return grpc::ByteBuffer(slices.data(), 1 + reply.count);
+ReplySlices ErrorReply(const absl::Status& status) {
+  ReplySlices reply;
+  reply.slices[reply.count++] = grpc::Slice(ToRpcStatus(status).SerializeAsString());
+  return reply;
 }
 
 }  // namespace
 
-void StreamMessage::Take(grpc::ByteBuffer& bytes) {
+void StreamMessage::Take(std::shared_ptr<StreamBytes> bytes) {
   Renew();
-  message().Swap(&bytes);
+  bytes_ = std::move(bytes);
 }
 
-absl::Status StreamMessage::Handle(TimePoint deadline, SoloScorer& solo) {
+void StreamMessage::Handle(CodedInputStream& in, int size, TimePoint deadline, SoloScorer& solo) {
   Start(Method::kScoreStream);
   StreamRequestView& view = stream_request();
-  view.error = Admit();
+  view.error = Admit(static_cast<uint64_t>(size));
+  if (view.error.ok()) view.error = bytes_->admitted();
   const auto take = [this](uint64_t bytes) { return TakeBytes(bytes); };
-  const absl::Status read = ReadMessage([&](google::protobuf::io::CodedInputStream& in, int size) {
-    return DecodeStreamRequest(in, size, context().config.limits, take, view);
+  const absl::Status memory = WithMemory([&] {
+    DecodeStreamRequest(in, size, context().config.limits, take, view);
+    return absl::OkStatus();
   });
-  if (!read.ok()) {
-    Abandon(read);
-    return read;
-  }
+  view.error.Update(memory);
   if (view.timeout_ms != 0) {
     deadline = std::min(deadline, context().clock.Now() + std::chrono::milliseconds(view.timeout_ms));
   }
-  const absl::Status in_time = SetDeadline(deadline);
-  Go(view.error.ok() ? in_time : view.error, solo);
-  return absl::OkStatus();
+  view.error.Update(SetDeadline(deadline));
+  Go(view.error, solo);
 }
 
 void StreamMessage::Answer(const absl::Status& status, ReplySlices reply) {
   SetCode(static_cast<int>(status.code()));
-  const uint64_t id = stream_request().id;
-  reply_ = status.ok() ? Reply(id, reply) : ErrorReply(id, status);
+  reply_ = status.ok() ? std::move(reply) : ErrorReply(status);
+  const int field = status.ok() ? v1::StreamReply::kReplyFieldNumber : v1::StreamReply::kErrorFieldNumber;
+  header_ = Header(stream_request().id, field, reply_.size());
   stream_.OnAnswered(*this);
 }
 
+void StreamMessage::AddReply(std::vector<grpc::Slice>& slices) const {
+  slices.push_back(header_);
+  slices.insert(slices.end(), reply_.slices.begin(), reply_.slices.begin() + reply_.count);
+}
+
 void StreamMessage::End() {
-  reply_.Clear();
+  header_ = grpc::Slice();
+  reply_ = {};
   Leave();
 }
 

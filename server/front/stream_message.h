@@ -1,11 +1,17 @@
-// One request of a ScoreStream and its reply; used again and again by its stream.
+// One request of a ScoreStream and its reply, which travel in messages with others; used again and again by its stream.
 
 #ifndef WIDELANE_SERVER_FRONT_STREAM_MESSAGE_H_
 #define WIDELANE_SERVER_FRONT_STREAM_MESSAGE_H_
 
+#include <cstddef>
+#include <memory>
+#include <vector>
+
 #include "absl/status/status.h"
-#include "grpcpp/support/byte_buffer.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "grpcpp/support/slice.h"
 #include "server/front/score_job.h"
+#include "server/front/stream_bytes.h"
 
 namespace widelane {
 
@@ -16,13 +22,14 @@ class StreamMessage final : public ScoreJob {
   StreamMessage(FrontContext& context, grpc::CompletionQueue& queue, StreamCall& stream)
       : ScoreJob(context, queue), stream_(stream) {}
 
-  // Takes the bytes of a StreamRequest, which are empty afterwards. From here on it may be withdrawn.
-  void Take(grpc::ByteBuffer& bytes);
-  // Reads, scores and answers it, now or later; no later than `deadline`. The stream is told by OnAnswered, or, with an
-  // error, that the message cannot be read and there will be no answer.
-  absl::Status Handle(TimePoint deadline, SoloScorer& solo);
-  // The StreamReply, once it is answered; empty if nobody wants it.
-  grpc::ByteBuffer& reply() { return reply_; }
+  // It is one of the requests in `bytes`. From here on it may be withdrawn.
+  void Take(std::shared_ptr<StreamBytes> bytes);
+  // Reads it from the next `size` bytes of `in`, scores and answers it, now or later; no later than `deadline`. The
+  // stream is told by OnAnswered.
+  void Handle(google::protobuf::io::CodedInputStream& in, int size, TimePoint deadline, SoloScorer& solo);
+  // Once it is answered: the bytes of a StreamReplies message with its reply alone.
+  size_t reply_bytes() const { return header_.size() + reply_.size(); }
+  void AddReply(std::vector<grpc::Slice>& slices) const;
   // The message leaves the server.
   void End();
 
@@ -34,9 +41,12 @@ class StreamMessage final : public ScoreJob {
 
  private:
   void Answer(const absl::Status& status, ReplySlices reply) override;
+  void ReleaseBytes() override { bytes_.reset(); }
 
   StreamCall& stream_;
-  grpc::ByteBuffer reply_;
+  std::shared_ptr<StreamBytes> bytes_;
+  grpc::Slice header_;
+  ReplySlices reply_;
 };
 
 }  // namespace widelane

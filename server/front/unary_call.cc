@@ -14,7 +14,7 @@ void UnaryCall::Post() {
   Renew();
   uses_.store(3, std::memory_order_relaxed);
   rpc_->context.AsyncNotifyWhenDone(&done_tag_);
-  queue_.RequestUnary(rpc_->context, message(), rpc_->writer, &request_tag_);
+  queue_.RequestUnary(rpc_->context, rpc_->request, rpc_->writer, &request_tag_);
 }
 
 void UnaryCall::OnEvent(QueueEvent event, bool ok, SoloScorer& solo) {
@@ -37,15 +37,20 @@ void UnaryCall::OnEvent(QueueEvent event, bool ok, SoloScorer& solo) {
 
 void UnaryCall::OnRequest(SoloScorer& solo) {
   Start(Method::kScore);
-  absl::Status status = SetDeadline(ToSteady(rpc_->context.deadline(), context().clock));
-  if (status.ok()) status = Admit();
-  if (status.ok()) {
-    const auto take = [this](uint64_t bytes) { return TakeBytes(bytes); };
-    status = ReadMessage([&](google::protobuf::io::CodedInputStream& in, int size) {
+  bytes_.Take(rpc_->request);
+  const absl::Status in_time = SetDeadline(ToSteady(rpc_->context.deadline(), context().clock));
+  Go(in_time.ok() ? ReadRequest() : in_time, solo);
+}
+
+absl::Status UnaryCall::ReadRequest() {
+  if (absl::Status status = Admit(bytes_.size()); !status.ok()) return status;
+  if (absl::Status status = TakeBytes(bytes_.size()); !status.ok()) return status;
+  const auto take = [this](uint64_t bytes) { return TakeBytes(bytes); };
+  return WithMemory([&] {
+    return bytes_.Read(0, [&](google::protobuf::io::CodedInputStream& in, int size) {
       return DecodeScoreRequest(in, size, context().config.limits, take, request());
     });
-  }
-  Go(status, solo);
+  });
 }
 
 void UnaryCall::Answer(const absl::Status& status, ReplySlices reply) {

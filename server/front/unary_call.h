@@ -10,6 +10,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_unary_call.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "server/front/message_bytes.h"
 #include "server/front/score_job.h"
 
 namespace widelane {
@@ -31,11 +32,14 @@ class UnaryCall final : public ScoreJob {
     Rpc() : writer(&context) {}
 
     grpc::ServerContext context;
+    grpc::ByteBuffer request;
     grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer;
   };
 
   void OnRequest(SoloScorer& solo);
+  absl::Status ReadRequest();
   void Answer(const absl::Status& status, ReplySlices reply) override;
+  void ReleaseBytes() override { bytes_.Clear(); }
   void Release();
   void End();
 
@@ -46,6 +50,7 @@ class UnaryCall final : public ScoreJob {
 
   // Of the current call.
   std::optional<Rpc> rpc_;
+  MessageBytes bytes_;
   std::atomic<int> uses_{0};  // by the thread that handles the request, and the done and finish tags
 };
 

@@ -9,22 +9,22 @@ namespace widelane {
 void Histogram::Observe(double value) {
   value = std::max(value, 0.0);
   const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
-  counts_[static_cast<size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
-  double sum = sum_.load(std::memory_order_relaxed);
-  while (!sum_.compare_exchange_weak(sum, sum + value, std::memory_order_relaxed)) {
-  }
+  const size_t own = OwnStripe();
+  Stripe& stripe = stripes_[own];
+  AddToCell(stripe.counts[static_cast<size_t>(bucket)], uint64_t{1}, own);
+  AddToCell(stripe.sum, value, own);
 }
 
 prometheus::ClientMetric::Histogram Histogram::Collect() const {
   prometheus::ClientMetric::Histogram result;
   uint64_t cumulative = 0;
-  for (size_t i = 0; i < counts_.size(); ++i) {
-    cumulative += counts_[i].load(std::memory_order_relaxed);
+  for (size_t i = 0; i <= bounds_.size(); ++i) {
+    for (const Stripe& stripe : stripes_) cumulative += stripe.counts[i].load(std::memory_order_relaxed);
     const double bound = i < bounds_.size() ? bounds_[i] : std::numeric_limits<double>::infinity();
     result.bucket.push_back({cumulative, bound});
   }
   result.sample_count = cumulative;
-  result.sample_sum = sum_.load(std::memory_order_relaxed);
+  for (const Stripe& stripe : stripes_) result.sample_sum += stripe.sum.load(std::memory_order_relaxed);
   return result;
 }
 

@@ -1,8 +1,9 @@
-// Histograms without a lock on the path that observes (prometheus-cpp's own takes a mutex for each observation).
+// Histograms that are striped on the path that observes (prometheus-cpp's own takes a mutex for each observation).
 
 #ifndef WIDELANE_SERVER_OBSERVE_HISTOGRAM_H_
 #define WIDELANE_SERVER_OBSERVE_HISTOGRAM_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,14 @@
 
 #include "prometheus/client_metric.h"
 #include "prometheus/metric_family.h"
+#include "server/observe/stripes.h"
 
 namespace widelane {
 
 class Histogram {
  public:
-  // `bounds` rise; each is the largest value of its bucket. The vector outlives the histogram.
-  explicit Histogram(const std::vector<double>& bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
+  // `bounds` rise, 22 at most; each is the largest value of its bucket. The vector outlives the histogram.
+  explicit Histogram(const std::vector<double>& bounds) : bounds_(bounds), stripes_(kStripes) {}
 
   // Any thread. Negative values count as 0.
   void Observe(double value);
@@ -27,9 +29,14 @@ class Histogram {
   prometheus::ClientMetric::Histogram Collect() const;
 
  private:
+  static constexpr size_t kMostBounds = 22;
+  struct alignas(64) Stripe {
+    std::array<std::atomic<uint64_t>, kMostBounds + 1> counts{};
+    std::atomic<double> sum{0};
+  };
+
   const std::vector<double>& bounds_;
-  std::deque<std::atomic<uint64_t>> counts_;
-  std::atomic<double> sum_{0};
+  std::vector<Stripe> stripes_;
 };
 
 // Histograms of one name that differ in their labels.

@@ -19,6 +19,7 @@ namespace widelane {
 namespace {
 
 constexpr char kDeadline[] = "deadline";
+constexpr auto kCounter = prometheus::MetricType::Counter;
 constexpr const char* kStateNames[] = {"loading", "available", "failed"};
 
 double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
@@ -43,22 +44,28 @@ Metrics::Metrics()
                       DurationBounds()),
       batch_rows_("widelane_batch_rows", "Rows of each batch.", SizeBounds()),
       batch_entries_("widelane_batch_entries", "Entries of each batch.", SizeBounds()),
-      batches_(Counters("widelane_batches_total", "Batches that were scored.")),
-      rows_(Counters("widelane_rows_total", "Rows that were scored and answered.")),
-      ignored_features_(Counters("widelane_ignored_features_total",
-                                 "Entries of features the model does not have, where it ignores them.")),
+      batches_(kCounter, "widelane_batches_total", "Batches that were scored."),
+      rows_(kCounter, "widelane_rows_total", "Rows that were scored and answered."),
+      ignored_features_(kCounter, "widelane_ignored_features_total",
+                        "Entries of features the model does not have, where it ignores them."),
+      entries_family_(kCounter, "widelane_entries_total", "Entries of the rows that were scored and answered."),
+      message_bytes_(kCounter, "widelane_message_bytes_total", "Bytes of Score messages."),
+      requests_family_(kCounter, "widelane_requests_total",
+                       "Calls, and messages of streams, that ended, by method and status code."),
+      in_flight_family_(prometheus::MetricType::Gauge, "widelane_requests_in_flight",
+                        "Calls and messages of streams received and not yet ended."),
+      streams_family_(prometheus::MetricType::Gauge, "widelane_streams_open",
+                      "ScoreStream calls received and not yet ended."),
       device_info_(Gauges("widelane_device_info", "What a device label stands for; always 1.")),
       model_state_(Gauges("widelane_model_state", "1 for the state a model is in, 0 for the others.")),
       model_info_(Gauges("widelane_model_info", "What an available model is; always 1.")),
       model_load_(Gauges("widelane_model_load_seconds", "Time it took to load a model, or to fail.")),
       route_cost_(Gauges("widelane_route_cost_seconds",
                          "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")) {
-  auto& requests =
-      Counters("widelane_requests_total", "Calls, and messages of streams, that ended, by method and status code.");
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
     for (size_t code = 0; code < kStatusCodes; ++code) {
-      requests_[method][code] = &requests.Add(
+      requests_[method][code] = &requests_family_.Add(
           {{"method", kMethodNames[method]}, {"code", StatusCodeName(static_cast<grpc::StatusCode>(code))}});
     }
   }
@@ -66,16 +73,14 @@ Metrics::Metrics()
       Counters("widelane_refused_total", "Requests refused for a limit or for a deadline that had passed on arrival.");
   for (const char* reason : kLimitOptions) refusals_.push_back({reason, &refused.Add({{"reason", reason}})});
   refusals_.push_back({kDeadline, &refused.Add({{"reason", kDeadline}})});
-  auto& bytes = Counters("widelane_message_bytes_total", "Bytes of Score messages.");
-  bytes_in_ = &bytes.Add({{"direction", "in"}});
-  bytes_out_ = &bytes.Add({{"direction", "out"}});
+  bytes_in_ = &message_bytes_.Add({{"direction", "in"}});
+  bytes_out_ = &message_bytes_.Add({{"direction", "out"}});
   device_failures_ = &Counters("widelane_device_failures_total",
                                "Pieces of batches that a GPU failed to score and the CPU scored instead.")
                           .Add({});
-  entries_ = &Counters("widelane_entries_total", "Entries of the rows that were scored and answered.").Add({});
-  in_flight_ =
-      &Gauges("widelane_requests_in_flight", "Calls and messages of streams received and not yet ended.").Add({});
-  streams_open_ = &Gauges("widelane_streams_open", "ScoreStream calls received and not yet ended.").Add({});
+  entries_ = &entries_family_.Add({});
+  in_flight_ = &in_flight_family_.Add({});
+  streams_open_ = &streams_family_.Add({});
   ready_ = &Gauges("widelane_ready", "1 when the server says it is ready.").Add({});
   models_available_ = &Gauges("widelane_models_available", "Models and versions that are served.").Add({});
   cpu_fallback_ = &Gauges("widelane_cpu_fallback", "1 when no GPU could be had and the CPU was chosen for it.").Add({});
@@ -155,13 +160,13 @@ void Metrics::SetReady(bool ready, size_t models_available) {
   models_available_->Set(static_cast<double>(models_available));
 }
 
-void Metrics::OnCallStart() { in_flight_->Increment(); }
+void Metrics::OnCallStart() { in_flight_->Add(1); }
 
 void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration) {
   const auto index = static_cast<size_t>(method);
-  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Increment();
+  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1);
   durations_[index]->Observe(Seconds(duration));
-  in_flight_->Decrement();
+  in_flight_->Add(-1);
 }
 
 void Metrics::OnRefused(const absl::Status& status) {
@@ -180,7 +185,7 @@ void Metrics::OnReplyStage(int device, std::chrono::nanoseconds reply) {
 void Metrics::OnBatch(const Slab& slab) {
   if (slab.device < 0) return;
   const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
-  device.batches[static_cast<size_t>(slab.route)]->Increment();
+  device.batches[static_cast<size_t>(slab.route)]->Add(1);
   device.batch_rows->Observe(slab.rows());
   device.batch_entries->Observe(slab.entries());
   for (const Stage stage : {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {
@@ -207,6 +212,10 @@ void Metrics::OnDeviceFailures(uint64_t failures) {
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
   for (const HistogramFamily* family : {&request_duration_, &stage_duration_, &batch_rows_, &batch_entries_}) {
+    families.push_back(family->Collect());
+  }
+  for (const CountFamily* family : {&batches_, &rows_, &ignored_features_, &entries_family_, &message_bytes_,
+                                    &requests_family_, &in_flight_family_, &streams_family_}) {
     families.push_back(family->Collect());
   }
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));

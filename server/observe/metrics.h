@@ -1,6 +1,7 @@
 // All metrics of the server. Names are listed in tests/server/metrics.golden and in server/README.md.
 //
-// Children are looked up once, when a device or model becomes known; observing takes no lock.
+// Children are looked up once, when a device or model becomes known; observing takes no lock and, where it
+// happens for each call, writes memory of the calling thread only.
 
 #ifndef WIDELANE_SERVER_OBSERVE_METRICS_H_
 #define WIDELANE_SERVER_OBSERVE_METRICS_H_
@@ -21,6 +22,7 @@
 #include "prometheus/registry.h"
 #include "server/batching/batcher.h"
 #include "server/models/registry.h"
+#include "server/observe/counter.h"
 #include "server/observe/histogram.h"
 #include "widelane/engine/device.h"
 #include "widelane/engine/route.h"
@@ -35,8 +37,8 @@ inline constexpr size_t kStatusCodes = 17;
 
 // Of one model and version.
 struct ModelMetrics {
-  prometheus::Counter* rows = nullptr;
-  prometheus::Counter* ignored_features = nullptr;
+  Count* rows = nullptr;
+  Count* ignored_features = nullptr;
   std::array<prometheus::Gauge*, 3> states{};  // by ModelState
 };
 
@@ -56,12 +58,12 @@ class Metrics : public BatchObserver {
   void OnCallStart();
   void OnCallEnd(Method method, int code, std::chrono::nanoseconds duration);
   // Around each stream.
-  void OnStreamStart() { streams_open_->Increment(); }
-  void OnStreamEnd() { streams_open_->Decrement(); }
+  void OnStreamStart() { streams_open_->Add(1); }
+  void OnStreamEnd() { streams_open_->Add(-1); }
   void OnRefused(const absl::Status& status);
-  void OnRequestBytes(uint64_t bytes) { bytes_in_->Increment(static_cast<double>(bytes)); }
-  void OnReplyBytes(uint64_t bytes) { bytes_out_->Increment(static_cast<double>(bytes)); }
-  void OnEntries(uint64_t entries) { entries_->Increment(static_cast<double>(entries)); }
+  void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
+  void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
+  void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
   void OnReplyStage(int device, std::chrono::nanoseconds reply);
 
   // BatchObserver.
@@ -76,7 +78,7 @@ class Metrics : public BatchObserver {
 
  private:
   struct DeviceMetrics {
-    std::array<prometheus::Counter*, kRoutes> batches{};  // by Route
+    std::array<Count*, kRoutes> batches{};  // by Route
     Histogram* batch_rows = nullptr;
     Histogram* batch_entries = nullptr;
     std::array<Histogram*, kStages> stages{};
@@ -95,27 +97,32 @@ class Metrics : public BatchObserver {
   HistogramFamily stage_duration_;
   HistogramFamily batch_rows_;
   HistogramFamily batch_entries_;
+  CountFamily batches_;
+  CountFamily rows_;
+  CountFamily ignored_features_;
+  CountFamily entries_family_;
+  CountFamily message_bytes_;
+  CountFamily requests_family_;
+  CountFamily in_flight_family_;
+  CountFamily streams_family_;
 
-  prometheus::Family<prometheus::Counter>& batches_;
-  prometheus::Family<prometheus::Counter>& rows_;
-  prometheus::Family<prometheus::Counter>& ignored_features_;
   prometheus::Family<prometheus::Gauge>& device_info_;
   prometheus::Family<prometheus::Gauge>& model_state_;
   prometheus::Family<prometheus::Gauge>& model_info_;
   prometheus::Family<prometheus::Gauge>& model_load_;
   prometheus::Family<prometheus::Gauge>& route_cost_;
 
-  std::array<std::array<prometheus::Counter*, kStatusCodes>, kMethods> requests_{};
+  std::array<std::array<Count*, kStatusCodes>, kMethods> requests_{};
   std::array<Histogram*, kMethods> durations_{};
   std::vector<Refusal> refusals_;
-  prometheus::Gauge* in_flight_ = nullptr;
-  prometheus::Gauge* streams_open_ = nullptr;
+  Count* in_flight_ = nullptr;
+  Count* streams_open_ = nullptr;
   prometheus::Gauge* ready_ = nullptr;
   prometheus::Gauge* models_available_ = nullptr;
   prometheus::Gauge* cpu_fallback_ = nullptr;
-  prometheus::Counter* entries_ = nullptr;
-  prometheus::Counter* bytes_in_ = nullptr;
-  prometheus::Counter* bytes_out_ = nullptr;
+  Count* entries_ = nullptr;
+  Count* bytes_in_ = nullptr;
+  Count* bytes_out_ = nullptr;
   prometheus::Counter* device_failures_ = nullptr;
   std::atomic<uint64_t> failures_seen_{0};
 

@@ -1,6 +1,7 @@
-// A gRPC server that does nothing: the least that a front end made with this gRPC can cost. Score and ScoreStream are
-// answered with ready bytes, a ScoreReply of 4 bytes a row for as many rows as the command line says; the request is
-// not looked at, or with --read each of its bytes once. No deadlines, no cancelled calls, no checks.
+// A gRPC server that does nothing: the least that a front end made with this gRPC can cost. Score is answered with
+// ready bytes, a ScoreReply of 4 bytes a row for as many rows as the command line says; the request is not looked at,
+// or with
+// --read each of its bytes once. No deadlines, no cancelled calls, no checks.
 //
 //   echo_server --address 127.0.0.1:0 --rows 1000
 
@@ -8,13 +9,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -37,32 +35,18 @@ struct Options {
 };
 
 // All methods without generated code around them, so that gRPC makes no threads of its own.
-using Raw = v1::Scoring::WithRawMethod_Score<v1::Scoring::WithRawMethod_ScoreStream<
+using Raw = v1::Scoring::WithRawMethod_Score<v1::Scoring::WithGenericMethod_ScoreStream<
     v1::Scoring::WithGenericMethod_ListModels<v1::Scoring::WithGenericMethod_GetModel<v1::Scoring::Service>>>>;
 
-void PutVarint(uint64_t value, std::string& out) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
 // What is sent back.
-struct Answers {
-  explicit Answers(uint64_t rows) {
-    constexpr float kScore = 0.5F;
-    v1::ScoreReply reply;
-    reply.set_rows(rows);
-    reply.set_outputs(1);
-    for (uint64_t r = 0; r < rows; ++r) reply.add_scores(kScore);
-    const std::string bytes = reply.SerializeAsString();
-    std::string field(1, static_cast<char>(v1::StreamReply::kReplyFieldNumber << 3 | 2));
-    PutVarint(bytes.size(), field);
-    unary = grpc::Slice(bytes);
-    streamed = grpc::Slice(field + bytes);
-  }
-
-  grpc::Slice unary;     // a ScoreReply
-  grpc::Slice streamed;  // a StreamReply without its id
-};
+grpc::Slice AnswerTo(uint64_t rows) {
+  constexpr float kScore = 0.5F;
+  v1::ScoreReply reply;
+  reply.set_rows(rows);
+  reply.set_outputs(1);
+  for (uint64_t r = 0; r < rows; ++r) reply.add_scores(kScore);
+  return grpc::Slice(reply.SerializeAsString());
+}
 
 // Goes over every byte.
 void Read(const grpc::ByteBuffer& message) {
@@ -76,53 +60,32 @@ void Read(const grpc::ByteBuffer& message) {
   seen.store(sum, std::memory_order_relaxed);
 }
 
-// The id of a StreamRequest, which is its first field; as bytes, to be sent back.
-grpc::Slice IdOf(const grpc::ByteBuffer& message) {
-  std::vector<grpc::Slice> slices;
-  constexpr size_t kLongest = 11;
-  std::string id;
-  if (!message.Dump(&slices).ok()) return {};
-  for (const grpc::Slice& slice : slices) {
-    for (const uint8_t byte : slice) {
-      if (id.empty() && byte != v1::StreamRequest::kIdFieldNumber << 3) return {};
-      id += static_cast<char>(byte);
-      if ((id.size() > 1 && byte < 0x80) || id.size() == kLongest) return {id.data(), id.size()};
-    }
-  }
-  return {};
-}
-
-class Handler {
- public:
-  struct Tag {
-    Handler* handler;
-    int event;
-  };
-  virtual ~Handler() = default;
-  virtual void OnEvent(int event, bool ok) = 0;
-};
-
 struct Shared {
   Raw& service;
   grpc::ServerCompletionQueue& queue;
-  const Answers& answers;
+  const grpc::Slice& answer;
   const bool read;
 };
 
 // Waits for a call, answers it, and waits again.
-class UnaryCall final : public Handler {
+class UnaryCall {
  public:
+  enum class Event : uint8_t { kRequested, kFinished };
+  struct Tag {
+    UnaryCall* call;
+    Event event;
+  };
+
   explicit UnaryCall(const Shared& shared) : shared_(shared) { Post(); }
 
-  void OnEvent(int event, bool ok) override {
-    if (event == kFinished) return Post();
+  void OnEvent(Event event, bool ok) {
+    if (event == Event::kFinished) return Post();
     if (!ok) return;  // the server stops
     if (shared_.read) Read(rpc_->request);
-    rpc_->writer.Finish(grpc::ByteBuffer(&shared_.answers.unary, 1), grpc::Status::OK, &finished_);
+    rpc_->writer.Finish(grpc::ByteBuffer(&shared_.answer, 1), grpc::Status::OK, &finished_);
   }
 
  private:
-  enum Event { kRequested, kFinished };
   struct Rpc {
     Rpc() : writer(&context) {}
     grpc::ServerContext context;
@@ -137,89 +100,8 @@ class UnaryCall final : public Handler {
   }
 
   const Shared shared_;
-  Tag requested_{this, kRequested};
-  Tag finished_{this, kFinished};
-  std::optional<Rpc> rpc_;
-};
-
-// One read and one write at a time; messages are answered in order.
-class StreamCall final : public Handler {
- public:
-  explicit StreamCall(const Shared& shared) : shared_(shared) { Post(); }
-
-  void OnEvent(int event, bool ok) override {
-    if (event == kFinished) return Post();
-    const std::lock_guard lock(mutex_);
-    if (event == kRequested && ok) rpc_->stream.Read(&rpc_->incoming, &read_);
-    if (event == kRead) OnRead(ok);
-    if (event == kWritten) OnWritten(ok);
-  }
-
- private:
-  enum Event { kRequested, kRead, kWritten, kFinished };
-  struct Rpc {
-    Rpc() : stream(&context) {}
-    grpc::ServerContext context;
-    grpc::ByteBuffer incoming;
-    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream;
-    std::deque<grpc::Slice> ids;  // of messages that are not answered
-    bool reading = true;
-    bool writing = false;
-    bool done = false;  // there will be no more messages
-  };
-  static constexpr size_t kMostWaiting = 1024;
-
-  void Post() {
-    const std::lock_guard lock(mutex_);
-    rpc_.emplace();
-    shared_.service.RequestScoreStream(&rpc_->context, &rpc_->stream, &shared_.queue, &shared_.queue, &requested_);
-  }
-
-  void OnRead(bool ok) {
-    rpc_->reading = false;
-    rpc_->done = !ok;
-    if (ok) {
-      if (shared_.read) Read(rpc_->incoming);
-      rpc_->ids.push_back(IdOf(rpc_->incoming));
-    }
-    Go();
-  }
-
-  void OnWritten(bool ok) {
-    rpc_->writing = false;
-    if (!ok) rpc_->ids.clear();
-    Go();
-  }
-
-  void Go() {
-    if (!rpc_->done && !rpc_->reading && rpc_->ids.size() < kMostWaiting) {
-      rpc_->reading = true;
-      rpc_->incoming.Clear();
-      rpc_->stream.Read(&rpc_->incoming, &read_);
-    }
-    if (rpc_->writing) return;
-    if (!rpc_->ids.empty()) {
-      Write();
-    } else if (rpc_->done) {
-      rpc_->stream.Finish(grpc::Status::OK, &finished_);
-    }
-  }
-
-  void Write() {
-    const std::array<grpc::Slice, 2> parts = {rpc_->ids.front(), shared_.answers.streamed};
-    rpc_->ids.pop_front();
-    grpc::WriteOptions options;
-    if (!rpc_->ids.empty()) options.set_buffer_hint();
-    rpc_->writing = true;
-    rpc_->stream.Write(grpc::ByteBuffer(parts.data(), parts.size()), options, &written_);
-  }
-
-  const Shared shared_;
-  Tag requested_{this, kRequested};
-  Tag read_{this, kRead};
-  Tag written_{this, kWritten};
-  Tag finished_{this, kFinished};
-  std::mutex mutex_;
+  Tag requested_{this, Event::kRequested};
+  Tag finished_{this, Event::kFinished};
   std::optional<Rpc> rpc_;
 };
 
@@ -227,8 +109,8 @@ void Serve(grpc::ServerCompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue.Next(&tag, &ok)) {
-    const auto* known = static_cast<const Handler::Tag*>(tag);
-    known->handler->OnEvent(known->event, ok);
+    const auto* known = static_cast<const UnaryCall::Tag*>(tag);
+    known->call->OnEvent(known->event, ok);
   }
 }
 
@@ -256,8 +138,7 @@ std::string BoundAddress(const std::string& address, int port) {
 }
 
 int Run(const Options& options) {
-  constexpr size_t kPostedStreams = 64;
-  const Answers answers(options.rows);
+  const grpc::Slice answer = AnswerTo(options.rows);
   Raw service;
   grpc::AsyncGenericService others;  // which the methods that are not answered need to be registered
   grpc::ServerBuilder builder;
@@ -275,11 +156,10 @@ int Run(const Options& options) {
     std::fprintf(stderr, "echo_server: cannot listen on %s\n", options.address.c_str());
     return 1;
   }
-  std::vector<std::unique_ptr<Handler>> handlers;
+  std::vector<std::unique_ptr<UnaryCall>> calls;
   for (const auto& queue : completion_queues) {
-    const Shared shared{service, *queue, answers, options.read};
-    for (size_t i = 0; i < options.posted_calls; ++i) handlers.push_back(std::make_unique<UnaryCall>(shared));
-    for (size_t i = 0; i < kPostedStreams; ++i) handlers.push_back(std::make_unique<StreamCall>(shared));
+    const Shared shared{service, *queue, answer, options.read};
+    for (size_t i = 0; i < options.posted_calls; ++i) calls.push_back(std::make_unique<UnaryCall>(shared));
     for (size_t t = 0; t < options.threads_per_queue; ++t) std::thread([&queue] { Serve(*queue); }).detach();
   }
   std::printf("serving gRPC on %s\n", BoundAddress(options.address, port).c_str());
@@ -294,7 +174,7 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   widelane::Options options;
-  CLI::App app("Answers Score and ScoreStream with ready bytes.", "echo_server");
+  CLI::App app("Answers Score with ready bytes.", "echo_server");
   app.add_option("-a,--address", options.address, "HOST:PORT or unix:PATH")->capture_default_str();
   app.add_option("--rows", options.rows, "Rows that replies are for")->capture_default_str();
   app.add_option("--completion-queues", options.completion_queues, "0: one for every two cores")->capture_default_str();

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Puts the same load on a server and on bare gRPC servers in turn, and compares; called by front_end.sh, which starts them.
 
-The servers take turns, --rounds times; medians of the rounds are compared. Exit status 0 whatever the ratios are, 1 when a load
+The servers take turns, --rounds times; medians of the rounds are compared. Of several bare servers, which differ in form, the one that
+is best at a part counts for it. Exit status 0 whatever the ratios are, 1 when a load
 failed altogether, or was answered wrongly.
 """
 
@@ -19,7 +20,7 @@ AIMS = {"calls_ratio": (0.9, False), "rows_ratio_1000": (0.9, False), "rows_rati
 WHAT = {"calls_ratio": "calls a second, 1 row x 40, many at once; echo", "rows_ratio_1000": "rows a second, 1,000 rows a call; echo",
         "rows_ratio_100000": "rows a second, 100,000 rows a call; echo",
         "p50_over_echo_us": "p50 in us, one call at a time; echo (the difference)",
-        "stream_over_unary": "1 row, messages a second of streams; calls a second",
+        "stream_over_unary": "1 row, requests a second on streams; calls a second",
         "context_speedup": "rank, candidates a second with context; written out",
         "p99_half_load_ratio": "p99 in us at half of the lesser capacity; echo"}
 
@@ -28,11 +29,12 @@ class FrontEnd:
     def __init__(self, options):
         self.options = options
         self.cores = len(os.sched_getaffinity(0))
-        self.threads = max(1, min(8, self.cores // 4))
+        self.threads = max(1, self.cores // 4)
         # Calls of one row at once; on few cores more would only wait.
         self.many = 128 if self.cores < 8 else 512
-        self.connections = max(2, self.threads)
-        self.result = {"cores": self.cores, "seconds": options.seconds, "rounds": options.rounds, "runs": []}
+        # As many on each completion queue of the server, which has one for every two cores.
+        self.connections = max(2, self.cores // 2)
+        self.result = {"cores": self.cores, "seconds": options.seconds, "rounds": options.rounds, "echo_forms": {}, "runs": []}
         self.table = []
 
     def load(self, address, name, *arguments, profile="text-54k"):
@@ -49,7 +51,7 @@ class FrontEnd:
         self.result["runs"].append(report)
         if report["errors"]:
             print(f"{name}: {report['errors']}, {report['first_error']}", file=sys.stderr)
-        print(f"{name:9} {' '.join(map(str, arguments)):70} {report['calls_per_s']:11,.0f} calls/s {report['rows_per_s']:13,.0f} rows/s"
+        print(f"{name:7} {' '.join(map(str, arguments)):70} {report['calls_per_s']:11,.0f} calls/s {report['rows_per_s']:13,.0f} rows/s"
               f"  p50 {report['latency_us']['p50']:9,.0f}  p99 {report['latency_us']['p99']:9,.0f} us", file=sys.stderr, flush=True)
         return report
 
@@ -63,11 +65,17 @@ class FrontEnd:
                 found[i].append(figure(self.load(address, name, *arguments, profile=profile)))
         return [statistics.median(values) for values in found]
 
-    def against_echo(self, rows, arguments, figure):
-        """(ours, echo)"""
+    def against_echo(self, key, rows, arguments, figure, best=max):
+        """(ours, the best of the echoes)"""
         arguments = ["--rows", rows, *arguments]
-        return self.turns([(self.options.ours, "ours", arguments, "text-54k"), (self.options.echo[rows], "echo", arguments, "text-54k")],
-                          figure)
+        names = [f"echo {form}" for form in range(1, len(self.options.echo) + 1)]
+        loads = [(self.options.ours, "ours", arguments, "text-54k")]
+        loads += [(echo[rows], name, arguments, "text-54k") for name, echo in zip(names, self.options.echo)]
+        ours, *echoes = self.turns(loads, figure)
+        echo = best(echoes)
+        self.result[key] = {"ours": ours, "echo": echo}
+        self.result["echo_forms"][key] = names[echoes.index(echo)]
+        return ours, echo
 
     def note(self, key, value, ours, theirs):
         self.result[key] = value
@@ -79,32 +87,27 @@ class FrontEnd:
         return ["--concurrency", self.many, "--connections", self.connections, "--threads", self.threads]
 
     def calls(self):
-        ours, echo = self.against_echo(1, self.many_at_once(), lambda report: report["calls_per_s"])
-        self.result["calls_per_s"] = {"ours": ours, "echo": echo}
+        ours, echo = self.against_echo("calls_per_s", 1, self.many_at_once(), lambda report: report["calls_per_s"])
         self.note("calls_ratio", ours / echo, ours, echo)
 
     def rows(self):
         for rows, concurrency in ((1000, 4 * self.cores), (100000, max(4, self.cores))):
-            arguments = ["--concurrency", concurrency, "--connections", min(concurrency, max(self.connections, self.cores // 2)),
-                         "--threads", self.threads]
-            ours, echo = self.against_echo(rows, arguments, lambda report: report["rows_per_s"])
-            self.result[f"rows_per_s_{rows}"] = {"ours": ours, "echo": echo}
+            arguments = ["--concurrency", concurrency, "--connections", self.connections, "--threads", self.threads]
+            ours, echo = self.against_echo(f"rows_per_s_{rows}", rows, arguments, lambda report: report["rows_per_s"])
             self.note(f"rows_ratio_{rows}", ours / echo, ours, echo)
 
     def alone(self):
-        ours, echo = self.against_echo(1, ["--concurrency", 1, "--connections", 1, "--threads", 1],
-                                       lambda report: report["latency_us"]["p50"])
-        self.result["p50_us"] = {"ours": ours, "echo": echo}
+        arguments = ["--concurrency", 1, "--connections", 1, "--threads", 1]
+        ours, echo = self.against_echo("p50_us", 1, arguments, lambda report: report["latency_us"]["p50"], min)
         self.note("p50_over_echo_us", ours - echo, ours, echo)
 
     def stream(self):
         unary = ["--rows", 1, *self.many_at_once()]
         streamed = [*unary, "--stream", "--streams", self.connections]
-        loads = [(self.options.ours, "ours", streamed, "text-54k"), (self.options.ours, "ours", unary, "text-54k"),
-                 (self.options.echo[1], "echo", streamed, "text-54k")]
-        ours, calls, echo = self.turns(loads, lambda report: report["calls_per_s"])
-        self.result["stream_per_s"] = {"ours": ours, "echo": echo}
-        self.note("stream_over_unary", ours / calls, ours, calls)
+        loads = [(self.options.ours, "ours", streamed, "text-54k"), (self.options.ours, "ours", unary, "text-54k")]
+        stream, calls = self.turns(loads, lambda report: report["calls_per_s"])
+        self.result["requests_per_s"] = {"stream": stream, "calls": calls}
+        self.note("stream_over_unary", stream / calls, stream, calls)
 
     def context(self):
         written = ["--rows", 500, "--concurrency", 2 * self.cores, "--connections", self.connections, "--threads", self.threads]
@@ -120,8 +123,7 @@ class FrontEnd:
             return
         arguments = ["--rate", round(min(capacity.values()) / 2), "--concurrency", 4 * self.many, "--connections", self.connections,
                      "--threads", self.threads]
-        ours, echo = self.against_echo(1, arguments, lambda report: report["latency_us"]["p99"])
-        self.result["p99_half_load_us"] = {"ours": ours, "echo": echo}
+        ours, echo = self.against_echo("p99_half_load_us", 1, arguments, lambda report: report["latency_us"]["p99"], min)
         self.note("p99_half_load_ratio", ours / echo, ours, echo)
 
     def run(self):
@@ -150,13 +152,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--widelane", required=True, help="the command")
     parser.add_argument("--ours", required=True, help="address of the server")
-    parser.add_argument("--echo", required=True, help="addresses of the bare servers for 1, 1,000 and 100,000 rows a call, with commas")
+    parser.add_argument("--echo", required=True, action="append",
+                        help="addresses of bare servers for 1, 1,000 and 100,000 rows a call, with commas; once for each form")
     parser.add_argument("--json", help="file to write")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", type=parts_of, default=PARTS)
     options = parser.parse_args()
-    options.echo = dict(zip((1, 1000, 100000), options.echo.split(",")))
+    options.echo = [dict(zip((1, 1000, 100000), addresses.split(","))) for addresses in options.echo]
     front_end = FrontEnd(options)
     status = front_end.run()
     if options.json:

@@ -13,7 +13,8 @@ usage: tests/bench/front_end.sh BIN_DIR [--json FILE] [--seconds S] [--rounds N]
   --rounds N     in how many rounds the servers take turns (default 3)
   --unix         Unix sockets instead of the loopback interface, for servers that listen on them
   --only LIST    any of calls rows alone stream context half
-  --echo ARGS    arguments for echo_server, such as '--completion-queues 4'
+  --echo ARGS    arguments for echo_server; several times for several forms, of which the best at each part counts
+                 (default: '--threads-per-queue 1' and '--threads-per-queue 2')
   --             what follows goes to widelane-server
 USAGE
 }
@@ -25,7 +26,7 @@ fail() {
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 bin="" unix=false
-measure=() server=() echo_server=()
+measure=() server=() forms=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --json | --seconds | --rounds | --only)
@@ -35,7 +36,7 @@ while [ $# -gt 0 ]; do
       ;;
     --echo)
       [ $# -ge 2 ] || fail "$1 needs a value"
-      read -ra echo_server <<<"$2"
+      forms+=("$2")
       shift
       ;;
     --unix) unix=true ;;
@@ -63,7 +64,8 @@ done
 for program in widelane widelane-server echo_server; do
   [ -x "$bin/$program" ] || fail "there is no $bin/$program"
 done
-readonly bin here unix ready_timeout_s=300
+[ ${#forms[@]} -gt 0 ] || forms=('--threads-per-queue 1' '--threads-per-queue 2')
+readonly bin here unix forms ready_timeout_s=300
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/widelane-front-end.XXXXXX")
 pids=()
@@ -83,6 +85,7 @@ address() {
 start() {
   local log=$1 pattern=$2
   shift 2
+  : >"$log"
   "$@" >"$log" 2>&1 &
   pids+=($!)
   for ((i = 0; i < ready_timeout_s * 10; i++)); do
@@ -99,14 +102,19 @@ address_in() { sed -n 's/.*serving gRPC on //p' "$1"; }
 
 for profile in text-54k rank; do "$bin/widelane" bench model --profile "$profile" "$work/$profile.safetensors" >&2; done
 echoes=()
-for rows in 1 1000 100000; do
-  start "$work/echo-$rows" 'serving gRPC on' "$bin/echo_server" --address "$(address "echo-$rows")" --rows "$rows" \
-    "${echo_server[@]}"
-  echoes+=("$(address_in "$work/echo-$rows")")
+for form in "${!forms[@]}"; do
+  read -ra arguments <<<"${forms[form]}"
+  addresses=()
+  for rows in 1 1000 100000; do
+    name=echo-$form-$rows
+    start "$work/$name" 'serving gRPC on' "$bin/echo_server" --address "$(address "$name")" --rows "$rows" "${arguments[@]}"
+    addresses+=("$(address_in "$work/$name")")
+  done
+  echoes+=(--echo "$(IFS=,; echo "${addresses[*]}")")
 done
 start "$work/server" 'ready:' "$bin/widelane-server" --grpc-address "$(address server)" --http-address 127.0.0.1:0 \
   --model "text-54k=$work/text-54k.safetensors" --model "rank=$work/rank.safetensors" "${server[@]}"
 grep ' device ' "$work/server" >&2 || true
 
 python3 "$here/front_end.py" --widelane "$bin/widelane" --ours "$(address_in "$work/server")" \
-  --echo "$(IFS=,; echo "${echoes[*]}")" "${measure[@]}"
+  "${echoes[@]}" "${measure[@]}"

@@ -63,36 +63,36 @@ class Service final : public v1::Scoring::Service {
     return on_score(*request, *reply);
   }
 
-  // Answers the first messages of a stream in the wrong order, two by two: while there are many in flight.
+  // Answers the requests of each message in one message, the last first.
   grpc::Status ScoreStream(grpc::ServerContext* /*context*/,
-                           grpc::ServerReaderWriter<v1::StreamReply, v1::StreamRequest>* stream) override {
+                           grpc::ServerReaderWriter<v1::StreamReplies, v1::StreamRequests>* stream) override {
     ++streams;
-    v1::StreamRequest request;
-    v1::StreamReply last;
-    constexpr int kSwapped = 20;
-    for (int read = 0; read != stream_messages && stream->Read(&request); ++read) {
-      ++calls;
-      v1::StreamReply reply;
-      reply.set_id(request.id());
-      const grpc::Status status = on_score(request.request(), *reply.mutable_reply());
-      if (!status.ok()) reply.mutable_error()->set_code(status.error_code());
-      if (read < kSwapped && read % 2 == 0) {
-        last = reply;
-        continue;
+    int left = stream_requests;
+    v1::StreamRequests requests;
+    while (left != 0 && stream->Read(&requests)) {
+      ++messages;
+      v1::StreamReplies replies;
+      for (int i = requests.requests_size(); i-- > 0 && left != 0; --left) {
+        ++calls;
+        const v1::StreamRequest& request = requests.requests(i);
+        v1::StreamReply& reply = *replies.add_replies();
+        reply.set_id(request.id());
+        const grpc::Status status = on_score(request.request(), *reply.mutable_reply());
+        if (!status.ok()) reply.mutable_error()->set_code(status.error_code());
       }
-      stream->Write(reply);
-      if (read < kSwapped) stream->Write(last);
+      stream->Write(replies);
     }
-    return stream_messages < 0 ? grpc::Status::OK : grpc::Status(grpc::StatusCode::UNAVAILABLE, "stopping");
+    return left < 0 ? grpc::Status::OK : grpc::Status(grpc::StatusCode::UNAVAILABLE, "stopping");
   }
 
   Handler on_score = [](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
     Answer(request, reply);
     return grpc::Status::OK;
   };
-  int stream_messages = -1;  // until a stream is ended; -1: never
+  int stream_requests = -1;  // until a stream is ended; -1: never
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> streams{0};
+  std::atomic<uint64_t> messages{0};  // of all streams
 
  private:
   std::string address_;
@@ -177,8 +177,12 @@ TEST_F(BenchLoad, StreamsMatchAnswersByTheirIds) {
   load_.stream = true;
   load_.streams = 3;
   load_.concurrency = 30;
-  ExpectFaultless(Run());
+  const LoadResult result = Run();
+  ExpectFaultless(result);
   EXPECT_EQ(service_.streams, 3);
+  EXPECT_EQ(result.total->calls(), service_.calls);
+  // The ten of a stream begin together, and are answered together.
+  EXPECT_LE(2 * service_.messages, service_.calls);
 }
 
 TEST_F(BenchLoad, StreamsHaveAnOpenLoopToo) {
@@ -187,6 +191,27 @@ TEST_F(BenchLoad, StreamsHaveAnOpenLoopToo) {
   const LoadResult result = Run();
   ExpectFaultless(result);
   EXPECT_GT(result.total->latencies().count(), 50);
+  EXPECT_EQ(result.total->calls(), service_.calls);
+}
+
+// While the service stalls there is soon more on its way than flow control lets through.
+TEST_F(BenchLoad, SendsInOneMessageWhatWaitsOnAStream) {
+  std::atomic<bool> stalled{false};
+  service_.on_score = [&](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
+    if (!stalled.exchange(true)) std::this_thread::sleep_for(200ms);
+    Answer(request, reply);
+    return grpc::Status::OK;
+  };
+  load_.stream = true;
+  load_.concurrency = 64;
+  load_.connections = load_.threads = 1;
+  load_.rate = 500;
+  load_.warm_up = 0ms;
+  requests_.rows = 500;
+  const LoadResult result = Run();
+  ExpectFaultless(result);
+  EXPECT_LT(service_.messages, service_.calls);
+  EXPECT_EQ(result.total->calls(), service_.calls);
 }
 
 TEST_F(BenchLoad, CountsErrorsByCode) {
@@ -229,7 +254,7 @@ TEST_F(BenchLoad, NoticesRepliesThatAreWrong) {
 TEST_F(BenchLoad, TellsOfStreamsThatTheServerEnds) {
   load_.stream = true;
   load_.warm_up = 0ms;
-  service_.stream_messages = 5;
+  service_.stream_requests = 5;
   const LoadResult result = Run();
   EXPECT_GT(result.total->counts().answered, 0);
   EXPECT_GT(result.total->counts().failed[grpc::StatusCode::UNAVAILABLE], 0);

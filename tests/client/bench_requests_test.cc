@@ -149,17 +149,40 @@ TEST(BenchWire, ReadsAnswersOfStreams) {
   EXPECT_EQ(ReadStreamAnswer(bytes).error, 8);
 }
 
-TEST(BenchWire, WritesTheBeginningOfAStreamRequest) {
+grpc::Slice Encoded(size_t name) {
   v1::ScoreRequest request;
-  request.set_model(std::string(300, 'm'));
-  const std::string bytes = request.SerializeAsString();
+  request.set_model(std::string(name, 'm'));
+  return grpc::Slice(request.SerializeAsString());
+}
+
+// Small ones are copied, large ones are not.
+TEST(BenchWire, WritesRequestsOfAnySizeIntoOneMessage) {
+  StreamBatch batch;
+  const std::vector<size_t> names = {3, 300, 5000, 4, 70'000, 70'001, 100};
   for (const uint32_t timeout : {0U, 250U}) {
-    v1::StreamRequest message;
-    ASSERT_TRUE(message.ParseFromString(std::string(TextOf(StreamPrefix(1 << 20, timeout, bytes.size()))) + bytes));
-    EXPECT_EQ(message.id(), 1 << 20);
-    EXPECT_EQ(message.timeout_ms(), timeout);
-    EXPECT_EQ(message.request().model(), request.model());
+    for (const size_t name : names) batch.Add(name << 10, timeout, Encoded(name));
+    v1::StreamRequests message;
+    ASSERT_TRUE(message.ParseFromString(std::string(TextOf(WholeOf(batch.Take())))));
+    ASSERT_EQ(message.requests_size(), names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      const v1::StreamRequest& request = message.requests(static_cast<int>(i));
+      EXPECT_EQ(request.id(), names[i] << 10);
+      EXPECT_EQ(request.timeout_ms(), timeout);
+      EXPECT_EQ(request.request().model(), std::string(names[i], 'm'));
+    }
   }
+}
+
+TEST(BenchWire, BoundsMessagesInRequestsAndBytes) {
+  StreamBatch batch;
+  EXPECT_FALSE(batch.IsFull(1 << 30));
+  int requests = 0;
+  for (; !batch.IsFull(10); ++requests) batch.Add(1, 0, Encoded(8));
+  EXPECT_EQ(requests, 256);
+  (void)batch.Take();
+  batch.Add(1, 0, Encoded(200 << 10));
+  EXPECT_FALSE(batch.IsFull(50 << 10));
+  EXPECT_TRUE(batch.IsFull(57 << 10));
 }
 
 }  // namespace

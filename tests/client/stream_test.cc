@@ -20,6 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Le;
 
@@ -103,6 +104,96 @@ TEST_F(Stream, GivesEachMessageItsOwnAnswer) {
   }
   stream->Close();
   EXPECT_EQ(service_.stream_calls(), 1);
+}
+
+// Holds the first message back from the server's handler until all others wait behind it: what is more than flow
+// control lets through.
+TEST_F(Stream, SendsWhatWaitsInFewMessages) {
+  constexpr int kRequests = 600;
+  std::promise<void> all_wait;
+  std::promise<std::vector<int>> sizes;
+  service_.max_message_bytes = 64 << 20;
+  service_.on_stream = [&, wait = all_wait.get_future().share()](int, grpc::ServerContext&,
+                                                                 StubService::Stream& stream) {
+    wait.wait();
+    std::vector<int> seen;
+    int count = 0;
+    v1::StreamRequests requests;
+    while (count < 1 + kRequests && stream.Read(&requests)) {
+      v1::StreamReplies replies;
+      for (const v1::StreamRequest& request : requests.requests()) *replies.add_replies() = EchoOf(request);
+      stream.Write(replies);
+      seen.push_back(requests.requests_size());
+      count += seen.back();
+    }
+    sizes.set_value(seen);
+    return grpc::Status::OK;
+  };
+  const auto stream = Open({.max_in_flight = 1 + kRequests});
+  const std::vector<int64_t> indptr = {0, 4'000'000};
+  const std::vector<uint16_t> indices(4'000'000, 7);
+  ScoreRequest large;
+  large.model = "m";
+  large.rows = {std::span(indptr), std::span(indices), {}, 0};
+  Answer first;
+  stream->Score(large, first.Callback());
+  std::vector<Answer> answers(kRequests);
+  for (int i = 0; i < kRequests; ++i) stream->Score(OneRow(i), answers[i].Callback());
+  all_wait.set_value();
+  EXPECT_TRUE(first.Get().ok());
+  for (int i = 0; i < kRequests; ++i) {
+    const Reply reply = answers[i].Get();
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->scores, std::vector<float>{static_cast<float>(i)});
+  }
+  const std::vector<int> seen = sizes.get_future().get();
+  EXPECT_THAT(seen, Each(Le(256)));
+  EXPECT_LT(seen.size(), 20);  // 4 but for what the beginning may let through
+}
+
+// Messages with several requests are no larger than the server takes.
+TEST_F(Stream, KeepsTheServersLimitWithManyRequests) {
+  service_.max_message_bytes = 1000;
+  std::atomic<int> messages{0};
+  service_.on_stream = [&messages](int call, grpc::ServerContext& context, StubService::Stream& stream) {
+    std::this_thread::sleep_for(milliseconds(20));
+    const grpc::Status status = EchoAll(call, context, stream);
+    messages = stream.messages();
+    return status;
+  };
+  const auto stream = Open();
+  std::vector<Answer> answers(200);
+  for (int i = 0; i < 200; ++i) stream->Score(OneRow(i), answers[i].Callback());
+  for (Answer& answer : answers) EXPECT_TRUE(answer.Get().ok());
+  stream->Close();
+  EXPECT_EQ(service_.stream_calls(), 1);
+  EXPECT_LT(messages, 200);
+}
+
+TEST_F(Stream, TakesSeveralAnswersInOneMessage) {
+  service_.on_stream = [](int, grpc::ServerContext&, StubService::Stream& stream) {
+    v1::StreamReplies replies;
+    stream.Write(replies);  // with none
+    for (int i = 0; i < 3; ++i) {
+      v1::StreamRequest request;
+      stream.Read(&request);
+      *replies.add_replies() = EchoOf(request);
+    }
+    replies.mutable_replies(1)->mutable_error()->set_code(static_cast<int>(grpc::StatusCode::NOT_FOUND));
+    replies.add_replies()->set_id(12345);  // which nobody waits for
+    replies.mutable_replies()->SwapElements(0, 2);
+    stream.Write(replies);
+    v1::StreamRequest request;
+    while (stream.Read(&request)) stream.Write(EchoOf(request));
+    return grpc::Status::OK;
+  };
+  const auto stream = Open();
+  std::vector<Answer> answers(3);
+  for (int i = 0; i < 3; ++i) stream->Score(OneRow(i), answers[i].Callback());
+  EXPECT_EQ(answers[0].Get()->scores, std::vector<float>{0});
+  EXPECT_EQ(answers[1].Get().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(answers[2].Get()->scores, std::vector<float>{2});
+  EXPECT_TRUE(stream->Score(OneRow(3)).ok());
 }
 
 TEST_F(Stream, SendsWhatACallSendsAndTheTimeLeft) {

@@ -1,14 +1,41 @@
 #include "tests/client/stub_service.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
 
 #include <cstdlib>
+#include <mutex>
 
 namespace widelane {
 
+bool StubStream::Read(v1::StreamRequest* request) {
+  while (next_ == requests_.requests_size()) {
+    if (!Read(&requests_)) return false;
+    next_ = 0;
+  }
+  *request = requests_.requests(next_++);
+  return true;
+}
+
+bool StubStream::Read(v1::StreamRequests* requests) {
+  if (!messages_.Read(requests)) return false;
+  ++count_;
+  return true;
+}
+
+bool StubStream::Write(const v1::StreamReply& reply) {
+  v1::StreamReplies replies;
+  *replies.add_replies() = reply;
+  return Write(replies);
+}
+
 void StubService::Start(const std::string& address) {
+  // When the last object of gRPC goes, gRPC waits up to 10 s for a thread that watches over writes that did not go
+  // through at once. So it is kept.
+  static std::once_flag kept;
+  std::call_once(kept, grpc_init);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -31,8 +58,9 @@ grpc::Status StubService::Score(grpc::ServerContext* /*context*/, const v1::Scor
   return on_score(*request, *reply);
 }
 
-grpc::Status StubService::ScoreStream(grpc::ServerContext* context, Stream* stream) {
-  return on_stream(++stream_calls_, *context, *stream);
+grpc::Status StubService::ScoreStream(grpc::ServerContext* context, StubStream::Messages* messages) {
+  StubStream stream(*messages);
+  return on_stream(++stream_calls_, *context, stream);
 }
 
 grpc::Status StubService::ListModels(grpc::ServerContext* /*context*/, const v1::ListModelsRequest* /*request*/,

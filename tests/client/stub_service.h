@@ -14,10 +14,33 @@
 
 namespace widelane {
 
+// A stream, request by request, whatever messages they come in. One thread.
+class StubStream {
+ public:
+  using Messages = grpc::ServerReaderWriter<v1::StreamReplies, v1::StreamRequests>;
+  explicit StubStream(Messages& messages) : messages_(messages) {}
+
+  // The next request; of another message only when there are no more in the one before.
+  bool Read(v1::StreamRequest* request);
+  // A whole message. Not between the requests of another.
+  bool Read(v1::StreamRequests* requests);
+  // In a message of its own.
+  bool Write(const v1::StreamReply& reply);
+  bool Write(const v1::StreamReplies& replies) { return messages_.Write(replies); }
+  // That have been read.
+  int messages() const { return count_; }
+
+ private:
+  Messages& messages_;
+  v1::StreamRequests requests_;
+  int next_ = 0;
+  int count_ = 0;
+};
+
 class StubService final : public v1::Scoring::Service {
  public:
   using Handler = std::function<grpc::Status(const v1::ScoreRequest&, v1::ScoreReply&)>;
-  using Stream = grpc::ServerReaderWriter<v1::StreamReply, v1::StreamRequest>;
+  using Stream = StubStream;
   // `call` counts streams from 1. What it returns ends the stream.
   using StreamHandler = std::function<grpc::Status(int call, grpc::ServerContext& context, Stream& stream)>;
 
@@ -39,7 +62,7 @@ class StubService final : public v1::Scoring::Service {
   int get_model_calls() const { return get_model_calls_; }
 
   grpc::Status Score(grpc::ServerContext* context, const v1::ScoreRequest* request, v1::ScoreReply* reply) override;
-  grpc::Status ScoreStream(grpc::ServerContext* context, Stream* stream) override;
+  grpc::Status ScoreStream(grpc::ServerContext* context, StubStream::Messages* messages) override;
   grpc::Status ListModels(grpc::ServerContext* context, const v1::ListModelsRequest* request,
                           v1::ListModelsReply* reply) override;
   grpc::Status GetModel(grpc::ServerContext* context, const v1::GetModelRequest* request,

@@ -96,6 +96,16 @@ TEST_F(RouterTest, IsSureOfTheCallingThreadOnlyBelowEveryOther) {
   EXPECT_FALSE(CallerIsFirst(costs_, request_));
 }
 
+TEST_F(RouterTest, TheMoreCallersTheLargerTheBatchesTheyScoreThemselves) {
+  Choose(1000);
+  EXPECT_FALSE(CallerIsFirst(costs_, request_));
+  request_.callers = 1000;
+  EXPECT_TRUE(CallerIsFirst(costs_, request_));
+  Choose(100'000);
+  request_.callers = 2;
+  EXPECT_FALSE(CallerIsFirst(costs_, request_));
+}
+
 TEST_F(RouterTest, LeavesTheCpuOutWhereGpusAreDemanded) {
   request_.gpus_only = true;
   EXPECT_EQ(Choose(1).route, Route::kInline) << "there are none";

@@ -1,4 +1,4 @@
-// DecodeStreamRequest over hostile messages in blocks, beside protobuf's own parser.
+// The requests of a StreamRequests message, hostile and in blocks, beside protobuf's own parser.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,32 +11,50 @@
 #include "tests/fuzz/codec_blocks.h"
 #include "widelane/v1/scoring.pb.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static widelane::StreamRequestView message;  // used again and again, as the server does
-  widelane::test::Blocks blocks(data, size, static_cast<uint32_t>(size) * 31 + (size > 0 ? data[size - 1] : 0));
-  google::protobuf::io::CodedInputStream in(&blocks);
-  const auto take = [](uint64_t /*bytes*/) { return absl::OkStatus(); };
-  message.error = absl::OkStatus();
-  const absl::Status status =
-      widelane::DecodeStreamRequest(in, static_cast<int>(size), widelane::test::FuzzCodecLimits(), take, message);
+namespace {
 
+using google::protobuf::io::CodedInputStream;
+using widelane::StreamRequestView;
+
+// `parsed` is null when protobuf cannot read the message around the request.
+void CheckRequest(const StreamRequestView& view, const widelane::v1::StreamRequest* parsed) {
+  if (parsed != nullptr) {
+    FUZZ_CHECK(view.id == parsed->id());
+    FUZZ_CHECK(view.timeout_ms == parsed->timeout_ms());
+  }
+  if (!view.error.ok()) {
+    FUZZ_CHECK(absl::IsInvalidArgument(view.error) || absl::IsResourceExhausted(view.error));
+    FUZZ_CHECK(parsed == nullptr || !absl::StrContains(view.error.message(), "garbled"));
+    return;
+  }
+  if (parsed != nullptr) widelane::test::CheckRequest(parsed->request(), view.request);
+  widelane::test::UseRequest(view.request);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const google::protobuf::LogSilencer silencer;  // it complains of every bad name
-  widelane::v1::StreamRequest parsed;
+  widelane::v1::StreamRequests parsed;
   const bool is_message = parsed.ParseFromArray(data, static_cast<int>(size));
-  if (!status.ok()) {
-    FUZZ_CHECK(absl::IsInvalidArgument(status) && !is_message);
-    return 0;
+
+  static StreamRequestView view;  // used again and again, as the server does
+  widelane::test::Blocks blocks(data, size, static_cast<uint32_t>(size) * 31 + (size > 0 ? data[size - 1] : 0));
+  CodedInputStream in(&blocks);
+  widelane::StreamRequestsReader reader(in, static_cast<int>(size));
+  int count = 0;
+  while (reader.Next()) {
+    view.error = absl::OkStatus();
+    const bool is_last = reader.is_last();
+    reader.Read([](CodedInputStream& at, int bytes) {
+      const auto take = [](uint64_t /*bytes*/) { return absl::OkStatus(); };
+      widelane::DecodeStreamRequest(at, bytes, widelane::test::FuzzCodecLimits(), take, view);
+    });
+    FUZZ_CHECK(is_last == (in.BytesUntilLimit() == 0));
+    FUZZ_CHECK(!is_message || count < parsed.requests_size());
+    CheckRequest(view, is_message ? &parsed.requests(count) : nullptr);
+    ++count;
   }
-  if (is_message) {
-    FUZZ_CHECK(message.id == parsed.id());
-    FUZZ_CHECK(message.timeout_ms == parsed.timeout_ms());
-  }
-  if (!message.error.ok()) {
-    FUZZ_CHECK(absl::IsInvalidArgument(message.error) || absl::IsResourceExhausted(message.error));
-    FUZZ_CHECK(!is_message || !absl::StrContains(message.error.message(), "garbled"));
-    return 0;
-  }
-  if (is_message) widelane::test::CheckRequest(parsed.request(), message.request);
-  widelane::test::UseRequest(message.request);
+  FUZZ_CHECK(!is_message || (!reader.broken() && count == parsed.requests_size()));
   return 0;
 }

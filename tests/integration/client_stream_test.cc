@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const TestServer::Models kId1 = {{"id1", Id1()}};
+TestServer::Models OneModel() { return {{"id1", Id1()}}; }
 
 // Rows and contexts that live as long as requests are made of them.
 struct Sent {
@@ -48,7 +48,7 @@ Sent OneValue(float value) {
 }
 
 TEST(ClientStreamTest, AnswersInTheOrderInWhichTheyAreDone) {
-  HeldServer server(kId1, [](ServerConfig& config) { config.batching.max_rows = 1; });
+  HeldServer server(OneModel(), [](ServerConfig& config) { config.batching.max_rows = 1; });
   const auto client = Must(client::Client::Connect(server->server().grpc_address(), {}));
   ExpectNear(Must(client->Score(OneValue(1).Request("id1"))).scores, {1}, 0);
   const auto stream = client->OpenStream({});
@@ -162,7 +162,7 @@ class Callers {
 };
 
 TEST(ClientStreamTest, GoesOnWhenItsConnectionIsOld) {
-  TestServer server(kId1, [](ServerConfig& config) {
+  TestServer server(OneModel(), [](ServerConfig& config) {
     config.front.max_connection_age = milliseconds(150);
     config.front.max_connection_age_grace = seconds(5);
   });
@@ -176,7 +176,8 @@ TEST(ClientStreamTest, GoesOnWhenItsConnectionIsOld) {
 
 // A rolling update: the server that has the stream stops, and another takes over.
 TEST(ClientStreamTest, GoesOnWithAnotherServerWhenItsOwnStops) {
-  std::unique_ptr<TestServer> servers[] = {std::make_unique<TestServer>(kId1), std::make_unique<TestServer>(kId1)};
+  std::unique_ptr<TestServer> servers[] = {std::make_unique<TestServer>(OneModel()),
+                                           std::make_unique<TestServer>(OneModel())};
   const std::string both = "ipv4:" + servers[0]->server().grpc_address() + "," + servers[1]->server().grpc_address();
   const auto client = Must(client::Client::Connect(both, {}));
   const auto stream = client->OpenStream({});

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-const TestServer::Models kId1 = {{"id1", Id1()}};
+TestServer::Models OneModel() { return {{"id1", Id1()}}; }
 
 void OneRowABatch(ServerConfig& config) { config.batching.max_rows = 1; }
 
@@ -27,7 +27,7 @@ StatusCode CodeOf(const v1::StreamReply& reply) { return static_cast<StatusCode>
 // Batches of one row and 40 ms, twelve requests of 100 ms, by a clock that only the test moves.
 TEST(ExpiryTest, OfTwelveRequestsTheTwoAreAnsweredForWhichThereIsTime) {
   FakeClock clock;
-  HeldServer server(kId1, OneRowABatch, &clock);
+  HeldServer server(OneModel(), OneRowABatch, &clock);
   server.device().Block();
   ScoreStream stream(server.stub());
   for (uint64_t id = 1; id <= 12; ++id) ASSERT_TRUE(stream.Send(id, Id1Request({static_cast<float>(id)}), 100));
@@ -54,7 +54,7 @@ TEST(ExpiryTest, OfTwelveRequestsTheTwoAreAnsweredForWhichThereIsTime) {
 
 // The same by the machine's clock, as calls. What takes 40 ms is done twice within 100, at most.
 TEST(ExpiryTest, CallsToo) {
-  HeldServer server(kId1, OneRowABatch);
+  HeldServer server(OneModel(), OneRowABatch);
   server.device().set_delay(milliseconds(40));
   PendingCalls calls;
   const Clock::time_point begin = Clock::now();
@@ -73,7 +73,7 @@ TEST(ExpiryTest, CallsToo) {
 
 // One long batch in front: who is behind it does not wait for its end.
 TEST(ExpiryTest, ACallBehindALongBatchEndsOnTheServerInTime) {
-  HeldServer server(kId1);
+  HeldServer server(OneModel());
   PendingCalls calls;
   server.Hold(calls, Id1Request({1}));
   const size_t behind = calls.Send(server.stub(), Id1Request({2}), milliseconds(100));
@@ -87,7 +87,7 @@ TEST(ExpiryTest, ACallBehindALongBatchEndsOnTheServerInTime) {
 }
 
 TEST(ExpiryTest, AfterFiftyCancelledCallsTheNextIsServedAtOnce) {
-  HeldServer server(kId1, [](ServerConfig& config) {
+  HeldServer server(OneModel(), [](ServerConfig& config) {
     config.batching.max_rows = 4;
     config.engine.slabs = 3;
   });
@@ -108,7 +108,7 @@ TEST(ExpiryTest, AfterFiftyCancelledCallsTheNextIsServedAtOnce) {
 
 TEST(ExpiryTest, ARequestThatArrivesTooLateIsRefusedAndNeverWaits) {
   FakeClock clock;
-  HeldServer server(kId1, {}, &clock);
+  HeldServer server(OneModel(), {}, &clock);
   ScoreStream stream(server.stub(), seconds(60));
   v1::StreamReply reply;
   ASSERT_TRUE(stream.Send(1, Id1Request({1})));

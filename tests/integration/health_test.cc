@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tests/support/check.h"
@@ -12,6 +14,7 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/http.h"
 #include "tests/support/rows.h"
+#include "tests/support/rpc.h"
 #include "tests/support/server_process.h"
 #include "tests/support/test_server.h"
 
@@ -72,6 +75,45 @@ TEST_F(HealthTest, BecomesReadyWhenModelsAreLoaded) {
   ExpectNear(server.Scores(Request("r4", PlainRows({WireRow{}}))), {0.320821301});
 }
 
+TEST_F(HealthTest, WatchesTellEachChangeOnceAndEndInOrder) {
+  device_->BlockLoads();
+  TestServer& server = Start({{"r4", R4()}});
+  HealthWatch ready(server.channel(), "readiness");
+  HealthWatch live(server.channel(), "liveness");
+  HealthWatch unknown(server.channel(), "no.such");
+  EXPECT_TRUE(ready.WaitFor(HealthReply::NOT_SERVING, kPatience));
+  EXPECT_TRUE(live.WaitFor(HealthReply::SERVING, kPatience));
+  EXPECT_TRUE(unknown.WaitFor(HealthReply::SERVICE_UNKNOWN, kPatience));
+  device_->Unblock();
+  EXPECT_TRUE(ready.WaitFor(HealthReply::SERVING, kPatience));
+  std::thread stopping([&] { server.server().Shutdown(); });
+  for (HealthWatch* watch : {&ready, &live, &unknown}) {
+    EXPECT_TRUE(watch->WaitForEnd(kPatience));
+    EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  }
+  stopping.join();
+  using Shown = std::vector<HealthReply::Status>;
+  EXPECT_EQ(ready.shown(), (Shown{HealthReply::NOT_SERVING, HealthReply::SERVING, HealthReply::NOT_SERVING}));
+  EXPECT_EQ(live.shown(), (Shown{HealthReply::SERVING}));
+  EXPECT_EQ(unknown.shown(), (Shown{HealthReply::SERVICE_UNKNOWN}));
+}
+
+TEST_F(HealthTest, ClientsThatCheckHealthConnectOnceItServes) {
+  device_->BlockLoads();
+  TestServer& server = Start({{"r4", R4()}});
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(
+      R"({"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}})");
+  const auto channel =
+      grpc::CreateCustomChannel(server.server().grpc_address(), grpc::InsecureChannelCredentials(), arguments);
+  const auto connects_in = [&](std::chrono::milliseconds time) {
+    return channel->WaitForConnected(std::chrono::system_clock::now() + time);
+  };
+  EXPECT_FALSE(connects_in(std::chrono::milliseconds(300)));
+  device_->Unblock();
+  EXPECT_TRUE(connects_in(kPatience));
+}
+
 TEST_F(HealthTest, StaysLiveAndNotReadyWhenNoModelCouldBeLoaded) {
   device_->set_load_failure(absl::ResourceExhaustedError("the fake device is full"));
   TestServer& server = Start({{"r4", R4()}});
@@ -103,6 +145,28 @@ TEST_F(HealthTest, UnknownNames) {
   EXPECT_FALSE(watch.ended());
 }
 
+TEST_F(HealthTest, RequestsThatMakeNoSenseLeaveItAlone) {
+  constexpr const char* kCheck = "/grpc.health.v1.Health/Check";
+  TestServer& server = Start({{"r4", R4()}});
+  EXPECT_EQ(CheckHealth(server.channel(), std::string(1 << 20, 'x')).code, grpc::StatusCode::NOT_FOUND);
+  EXPECT_FALSE(CallRaw(server.channel(), kCheck, "\x0a\xff").status.ok());
+  EXPECT_EQ(CheckHealth(server.channel(), "liveness").status, HealthReply::SERVING);
+}
+
+// Far more than the server has threads; some of them leave, the others are there until it stops.
+TEST_F(HealthTest, ManyWatches) {
+  TestServer& server = Start({{"r4", R4()}});
+  ASSERT_TRUE(server.server().WaitUntilLoaded(kPatience));
+  std::vector<std::unique_ptr<HealthWatch>> watches;
+  for (int i = 0; i < 500; ++i) watches.push_back(std::make_unique<HealthWatch>(server.channel(), ""));
+  for (const auto& watch : watches) EXPECT_TRUE(watch->WaitFor(HealthReply::SERVING, kPatience));
+  watches.resize(250);
+  std::thread stopping([&] { server.server().Shutdown(); });
+  for (const auto& watch : watches) EXPECT_TRUE(watch->WaitForEnd(kPatience));
+  for (const auto& watch : watches) EXPECT_EQ(watch->shown().back(), HealthReply::NOT_SERVING);
+  stopping.join();
+}
+
 TEST_F(HealthTest, StopsServingAfterItHasSaidSo) {
   TestServer& server =
       Start({{"r4", R4()}}, [](ServerConfig& config) { config.drain.delay = std::chrono::seconds(2); });
@@ -119,6 +183,21 @@ TEST_F(HealthTest, StopsServingAfterItHasSaidSo) {
   ExpectNear(server.Scores(Request("r4", PlainRows({WireRow{}}))), {0.320821301});
   stopping.join();
   EXPECT_FALSE(server.Score(Request("r4", PlainRows({WireRow{}}))).status.ok());
+}
+
+// gRPC starts these threads as soon as one service of the process is written in its callback API, its own health
+// service for one. server/README.md says why they must not be.
+TEST_F(HealthTest, TheServerHasNoThreadsOfTheCallbackApi) {
+  TempDir files;
+  ServerProcess server({"--model", "r4=" + files.Write("r4.safetensors", *R4())});
+  ASSERT_TRUE(server.WaitUntilReady());
+  EXPECT_EQ(CheckHealth(server.channel(), "").status, HealthReply::SERVING);
+  const std::string tasks = "/proc/" + std::to_string(server.process().pid()) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    EXPECT_NE(name, "nexting_thread");
+  }
 }
 
 TEST_F(HealthTest, TheProcessTellsItsStopOnSigterm) {

@@ -69,6 +69,12 @@ TEST_F(ReflectionTest, ScoresJson) {
   EXPECT_EQ(reply["positiveLabel"], "1");
 }
 
+TEST_F(ReflectionTest, ChecksHealthInJson) {
+  const auto result = client_.Call("grpc.health.v1.Health", "Check", R"({"service": "readiness"})");
+  ExpectOk(result.status);
+  EXPECT_EQ(nlohmann::json::parse(result.json)["status"], "SERVING");
+}
+
 TEST_F(ReflectionTest, ListsModelsAsJson) {
   const auto result = client_.Call(kScoring, "ListModels", "{}");
   ExpectOk(result.status);

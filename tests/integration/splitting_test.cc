@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "tests/support/expect.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/held_server.h"
 #include "tests/support/rows.h"
+#include "tests/support/score_stream.h"
 #include "tests/support/test_server.h"
 #include "tests/support/ways.h"
 
@@ -136,17 +138,30 @@ TEST(SplittingTest, SmallRequestsDoNotWaitForTheWholeOfALargeOne) {
 }
 
 TEST(SplittingTest, OneDeadlineForAllPieces) {
-  HeldServer server({{"r4", R4()}}, [](ServerConfig& config) { config.batching.max_rows = 8; });
-  PendingCalls calls;
-  server.Hold(calls, Request("r4", PlainRows({WireRow{}})));
-  const size_t large =
-      calls.Send(server.stub(), Request("r4", PlainRows(NumberedRows(1000))), std::chrono::milliseconds(300));
+  FakeClock clock;
+  const auto configure = [](ServerConfig& config) {
+    config.batching.max_rows = 8;
+    config.front.completion_queues = 1;
+    config.front.threads_per_queue = 1;
+  };
+  HeldServer server({{"r4", R4()}}, configure, &clock);
+  server.device().Block();
+  ScoreStream stream(server.stub());
+  ASSERT_TRUE(stream.Send(1, Request("r4", PlainRows(NumberedRows(1000))), 100));
+  ASSERT_TRUE(stream.Send(2, Request("r4", PlainRows({{{2, 3.0f}}}))));
+  // The only thread is back from packing the first.
   ASSERT_TRUE(server.WaitForInFlight(2));
   ASSERT_TRUE(server.FinishBatch());
-  ExpectError(calls.Wait(large).status, grpc::StatusCode::DEADLINE_EXCEEDED);
+  clock.Advance(std::chrono::milliseconds(100));
   server.device().Unblock();
-  EXPECT_TRUE(server.WaitForInFlight(0));
-  EXPECT_EQ(server.batches(), 2u);
+  v1::StreamReply replies[2];
+  for (v1::StreamReply& reply : replies) ASSERT_TRUE(stream.Receive(reply));
+  const size_t large = replies[0].id() == 1 ? 0 : 1;
+  EXPECT_EQ(replies[large].error().code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  ExpectNear(replies[1 - large].reply().scores(), {0.994779874});
+  stream.Close();
+  EXPECT_FALSE(stream.Receive(replies[0]));
+  EXPECT_LE(server.batches(), 3u);
 }
 
 }  // namespace

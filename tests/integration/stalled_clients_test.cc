@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/support/expect.h"
+#include "tests/support/generic_stream.h"
 #include "tests/support/http.h"
 #include "tests/support/rows.h"
 #include "tests/support/score_stream.h"
@@ -21,9 +22,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kPatience{30};
+constexpr size_t kRows = 16384;
 
-const TestServer::Models kModels = {
-    {"id1", Id1()}, {"wide", MakeModel({.features = 1, .outputs = 64, .weights = std::vector<float>(64, 1.0F)})}};
+TestServer::Models Models() {
+  return {{"id1", Id1()}, {"wide", MakeModel({.features = 1, .outputs = 64, .weights = std::vector<float>(64, 1.0F)})}};
+}
 
 v1::ScoreRequest EmptyRows(const std::string& model, size_t rows) {
   v1::Rows message;
@@ -35,7 +38,7 @@ v1::ScoreRequest EmptyRows(const std::string& model, size_t rows) {
 
 // Its reply has 8 MiB, more than a connection holds of what nobody reads.
 v1::ScoreRequest LargeReply() {
-  v1::ScoreRequest request = EmptyRows("wide", 16384);
+  v1::ScoreRequest request = EmptyRows("wide", kRows);
   request.add_outputs(v1::RAW);
   return request;
 }
@@ -54,29 +57,17 @@ class StalledClientTest : public ::testing::Test {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
   }
 
-  TestServer server_{kModels, Configure};
+  TestServer server_{Models(), Configure};
 };
 
-// Its completion queue is not asked, so nothing is read.
+// Called as if it were a stream, so that the reply is left where it is until it is asked for.
 TEST_F(StalledClientTest, AReplyThatNobodyTakesHoldsUpNeitherOthersNorAStop) {
-  const auto stub = v1::Scoring::NewStub(Connect(server_.server().grpc_address()));
-  grpc::CompletionQueue queue;
-  grpc::ClientContext context;
-  v1::ScoreReply reply;
-  grpc::Status status;
-  const auto call = stub->AsyncScore(&context, LargeReply(), &queue);
-  call->Finish(&reply, &status, &reply);
-  void* tag = nullptr;
-  bool ok = false;
-  // As long as it takes to send the request, and a little of the reply with it.
-  while (Metric(server_, "widelane_requests_in_flight") < 1) {
-    ASSERT_EQ(queue.AsyncNext(&tag, &ok, std::chrono::system_clock::now()), grpc::CompletionQueue::TIMEOUT);
-  }
+  GenericStream<v1::ScoreRequest, v1::ScoreReply> call(Connect(server_.server().grpc_address()), kScoreMethod);
+  ASSERT_TRUE(call.Write(LargeReply()));
+  ASSERT_TRUE(Eventually([&] { return Metric(server_, "widelane_rows_total") == kRows; }));
   for (int i = 0; i < 100; ++i) ExpectNear(server_.Scores(Id1Request({5})), {5}, 0);
+  EXPECT_TRUE(Eventually([&] { return Metric(server_, "widelane_requests_in_flight") == 1; }));
   ExpectToStop();
-  EXPECT_TRUE(queue.Next(&tag, &ok));
-  queue.Shutdown();
-  EXPECT_FALSE(queue.Next(&tag, &ok));
 }
 
 TEST_F(StalledClientTest, AStreamThatNobodyReadsHoldsUpNeitherOthersNorAStop) {
@@ -93,7 +84,7 @@ TEST_F(StalledClientTest, AStreamThatNobodyReadsHoldsUpNeitherOthersNorAStop) {
 TEST(GrpcMemoryTest, MoreThanItHoldsIsRefusedOrSlow) {
   constexpr size_t kMessage = 4 << 20;
   constexpr int kClients = kSanitized ? 8 : 16;
-  TestServer server(kModels, [](ServerConfig& config) {
+  TestServer server(Models(), [](ServerConfig& config) {
     config.limits.max_message_bytes = kMessage + 1000;
     config.front.grpc_memory_bytes = kMessage + 1000;
   });

@@ -400,10 +400,11 @@ TEST(ScoreCodecTest, GarbageInBlocksGivesTheSame) {
   }
 }
 
-absl::Status DecodeStream(const std::string& bytes, StreamRequestView& view) {
+// As the only request of a message, whose bytes are `bytes`.
+void DecodeStream(const std::string& bytes, StreamRequestView& view) {
   const int size = static_cast<int>(bytes.size());
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), size);
-  return DecodeStreamRequest(in, size, {}, TakeAll, view);
+  DecodeStreamRequest(in, size, {}, TakeAll, view);
 }
 
 TEST(StreamCodecTest, ReadsTheRequestAndWhatIsAroundIt) {
@@ -413,7 +414,7 @@ TEST(StreamCodecTest, ReadsTheRequestAndWhatIsAroundIt) {
   *message.mutable_request() = RequestWithContexts();
   const std::string bytes = message.SerializeAsString();
   StreamRequestView view;
-  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  DecodeStream(bytes, view);
   EXPECT_TRUE(view.error.ok()) << view.error;
   EXPECT_EQ(view.id, 77u);
   EXPECT_EQ(view.timeout_ms, 250u);
@@ -427,12 +428,12 @@ TEST(StreamCodecTest, AnErrorOfTheRequestLeavesTheRestReadable) {
   message.mutable_request()->add_outputs(static_cast<v1::Output>(9));
   std::string bytes = message.SerializeAsString() + std::string("\x08\x05", 2);  // the id comes last
   StreamRequestView view;
-  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  DecodeStream(bytes, view);
   EXPECT_EQ(ErrorField(view.error), "outputs");
   EXPECT_EQ(view.id, 5u);
   view.error = absl::OkStatus();
   bytes = std::string("\x12\x02\x1a\x7f\x08\x06", 6);  // a request that is cut short in itself
-  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  DecodeStream(bytes, view);
   EXPECT_TRUE(absl::IsInvalidArgument(view.error)) << view.error;
   EXPECT_EQ(view.id, 6u);
 }
@@ -444,20 +445,107 @@ TEST(StreamCodecTest, PassesOverTheRequestAfterAnError) {
   const std::string bytes = message.SerializeAsString();
   StreamRequestView view;
   view.error = absl::ResourceExhaustedError("full");
-  ASSERT_TRUE(DecodeStream(bytes, view).ok());
+  DecodeStream(bytes, view);
   EXPECT_EQ(view.id, 9u);
   EXPECT_TRUE(absl::IsResourceExhausted(view.error));
 }
 
-TEST(StreamCodecTest, RefusesMessagesThatAreNone) {
+TEST(StreamCodecTest, RefusesRequestsThatAreNone) {
   StreamRequestView view;
   for (const std::string& bytes : {std::string("\xff"), std::string("\x12\x05\x01", 3), std::string("\x07")}) {
     view.error = absl::OkStatus();
-    EXPECT_TRUE(absl::IsInvalidArgument(DecodeStream(bytes, view)));
+    DecodeStream(bytes, view);
+    EXPECT_TRUE(absl::IsInvalidArgument(view.error)) << view.error;
   }
   view.error = absl::OkStatus();
-  ASSERT_TRUE(DecodeStream("", view).ok());
+  DecodeStream("", view);
   EXPECT_EQ(ErrorField(view.error), "rows.indptr");
+}
+
+struct Walk {
+  std::vector<uint64_t> good;  // ids
+  int bad = 0;
+  bool broken = false;
+};
+
+// From blocks of `block` bytes.
+Walk WalkRequests(const std::string& message, int block) {
+  const int size = static_cast<int>(message.size());
+  ArrayInputStream blocks(message.data(), size, block);
+  CodedInputStream in(&blocks);
+  StreamRequestsReader reader(in, size);
+  Walk walk;
+  while (reader.Next()) {
+    StreamRequestView view;
+    reader.Read([&](CodedInputStream& at, int bytes) { DecodeStreamRequest(at, bytes, {}, TakeAll, view); });
+    if (view.error.ok()) walk.good.push_back(view.id);
+    walk.bad += view.error.ok() ? 0 : 1;
+  }
+  walk.broken = reader.broken();
+  return walk;
+}
+
+std::string Requests(uint64_t first_id, uint64_t last_id) {
+  v1::StreamRequests message;
+  for (uint64_t id = first_id; id <= last_id; ++id) {
+    message.add_requests()->set_id(id);
+    *message.mutable_requests()->rbegin()->mutable_request() = GoodRequest();
+  }
+  return message.SerializeAsString();
+}
+
+TEST(StreamCodecTest, WalksTheRequestsOfAMessage) {
+  const std::string three = Requests(1, 3);
+  const std::string unknown("\xa2\x06\x01x\x08\x07", 6);  // field 100; field 1, but a number
+  for (const int block : {1, 3, 1000}) {
+    SCOPED_TRACE(block);
+    EXPECT_EQ(WalkRequests(three, block).good, (std::vector<uint64_t>{1, 2, 3}));
+    const Walk more = WalkRequests(unknown + three + unknown + Requests(4, 4) + unknown, block);
+    EXPECT_EQ(more.good, (std::vector<uint64_t>{1, 2, 3, 4}));
+    EXPECT_EQ(more.bad, 0);
+    EXPECT_FALSE(more.broken);
+    const Walk none = WalkRequests("", block);
+    EXPECT_TRUE(none.good.empty());
+    EXPECT_FALSE(none.broken);
+  }
+}
+
+TEST(StreamCodecTest, ABadRequestLeavesThoseBehindItReadable) {
+  const std::string bad("\x0a\x05\x12\x7f\x01\x02\x03", 7);
+  // Groups that do not end: each would leave its depth to the next.
+  std::string groups;
+  for (int i = 0; i < 200; ++i) groups += std::string("\x0a\x02\x23\x23", 4);
+  const std::string nested("\x0a\x02\x23\x24", 4);  // one that ends
+  for (const int block : {1, 3, 1000}) {
+    SCOPED_TRACE(block);
+    const Walk walk = WalkRequests(bad + Requests(1, 1) + groups + nested + Requests(2, 2), block);
+    EXPECT_EQ(walk.good, (std::vector<uint64_t>{1, 2}));
+    EXPECT_EQ(walk.bad, 202);
+    EXPECT_FALSE(walk.broken);
+  }
+}
+
+TEST(StreamCodecTest, TheWalkEndsAtWhatIsNoMessage) {
+  for (const std::string& end : {std::string("\x0a\x05\x01", 3), std::string("\xff"), std::string("\x07")}) {
+    const Walk walk = WalkRequests(Requests(1, 2) + end, 5);
+    EXPECT_EQ(walk.good, (std::vector<uint64_t>{1, 2}));
+    EXPECT_TRUE(walk.broken);
+  }
+}
+
+TEST(StreamCodecTest, TheWalkGoesOnFromWhereARequestBegins) {
+  const std::string message = Requests(1, 3);
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(message.data()), static_cast<int>(message.size()));
+  StreamRequestsReader reader(in, static_cast<int>(message.size()));
+  std::vector<size_t> begins;
+  while (reader.Next()) {
+    begins.push_back(static_cast<size_t>(reader.begin()));
+    EXPECT_EQ(reader.is_last(), begins.size() == 3);
+    reader.Read([](CodedInputStream& /*in*/, int /*size*/) {});
+  }
+  ASSERT_EQ(begins.size(), 3u);
+  EXPECT_EQ(begins[0], 0u);
+  EXPECT_EQ(WalkRequests(message.substr(begins[1]), 4).good, (std::vector<uint64_t>{2, 3}));
 }
 
 }  // namespace

@@ -26,17 +26,26 @@ HealthWatch::HealthWatch(const std::shared_ptr<grpc::Channel>& channel, const st
 }
 
 bool HealthWatch::WaitFor(HealthReply::Status status, std::chrono::milliseconds timeout) {
+  return ReadUntil([&] { return !shown_.empty() && shown_.back() == status; }, timeout);
+}
+
+bool HealthWatch::WaitForEnd(std::chrono::milliseconds timeout) {
+  return ReadUntil([this] { return ended_; }, timeout);
+}
+
+template <typename Condition>
+bool HealthWatch::ReadUntil(const Condition& condition, std::chrono::milliseconds timeout) {
   using Outcome = GenericStream<HealthRequest, HealthReply>::Outcome;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (latest_ != status && !ended_) {
+  while (!condition() && !ended_) {
     const auto left = deadline - std::chrono::steady_clock::now();
     if (left <= left.zero()) return false;
     HealthReply reply;
     const Outcome outcome = stream_.Read(reply, std::chrono::duration_cast<std::chrono::milliseconds>(left));
-    if (outcome == Outcome::kMessage) latest_ = reply.status();
+    if (outcome == Outcome::kMessage) shown_.push_back(reply.status());
     if (outcome == Outcome::kEnd) ended_ = true;
   }
-  return latest_ == status;
+  return condition();
 }
 
 }  // namespace widelane::test

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/generic_stream.h"
 #include "tests/support/peers.pb.h"
@@ -24,13 +25,20 @@ class HealthWatch {
   HealthWatch(const std::shared_ptr<grpc::Channel>& channel, const std::string& service);
   // Whether the stream shows `status` as its latest within the time.
   bool WaitFor(HealthReply::Status status, std::chrono::milliseconds timeout);
-  // The latest that was shown; UNKNOWN before the first.
-  HealthReply::Status latest() const { return latest_; }
+  // Whether the stream ends within the time.
+  bool WaitForEnd(std::chrono::milliseconds timeout);
+  // All that was shown, in order.
+  const std::vector<HealthReply::Status>& shown() const { return shown_; }
   bool ended() const { return ended_; }
+  // After the end.
+  grpc::Status Finish() { return stream_.Finish(); }
 
  private:
+  template <typename Condition>
+  bool ReadUntil(const Condition& condition, std::chrono::milliseconds timeout);
+
   GenericStream<HealthRequest, HealthReply> stream_;
-  HealthReply::Status latest_ = HealthReply::UNKNOWN;
+  std::vector<HealthReply::Status> shown_;
   bool ended_ = false;
 };
 

@@ -37,6 +37,7 @@ class Process {
   // Exit code, or 128 + signal. Absent when the time is over first.
   std::optional<int> WaitForExit(std::chrono::milliseconds timeout);
   void Signal(int signal) const;
+  int pid() const { return pid_; }
 
   // What it has written so far.
   std::string out() const;

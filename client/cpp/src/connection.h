@@ -5,6 +5,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -45,6 +46,9 @@ class Connection {
   // RESOURCE_EXHAUSTED if `request`, `bytes` long, is over a limit. The server is asked for its own until `deadline`
   // when it is not known, and again before a request is refused.
   absl::Status CheckSize(const ScoreRequest& request, size_t bytes, Time deadline);
+
+  // Bytes of the largest message that can be sent; 0 when the server has not told its limit yet.
+  size_t KnownLimit() const { return std::min<uint64_t>(options_.max_request_bytes, server_limit_); }
 
   // `status` with what gRPC's own words leave out.
   absl::Status Explain(const absl::Status& status) const;

@@ -14,6 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// What waits goes in messages of at most so much; a larger request goes alone.
+constexpr size_t kMostMessageBytes = size_t{256} << 10;
+constexpr size_t kMostMessageRequests = 256;
 // Between calls that end without any answer.
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{1000};
@@ -25,6 +28,12 @@ enum Tag : intptr_t { kStarted = 1, kRead, kWritten, kFinished, kWake };
 void* ToPointer(Tag tag) {
   return reinterpret_cast<void*>(static_cast<intptr_t>(tag));
 }  // NOLINT(performance-no-int-to-ptr)
+
+absl::StatusOr<ScoreReply> ResultOf(const v1::StreamReply& reply) {
+  if (reply.has_reply()) return FromMessage(reply.reply());
+  if (reply.error().code() != 0) return FromMessage(reply.error());
+  return absl::InternalError("the server has sent neither a reply nor an error");
+}
 
 absl::Status TimeIsOver() { return absl::DeadlineExceededError("the server has not answered in time"); }
 
@@ -57,7 +66,7 @@ absl::Status ScoreStream::Impl::TakeRoom(Clock::time_point deadline) {
   if (closing_) return absl::FailedPreconditionError("the stream is closed");
   if (!ready()) {
     return absl::ResourceExhaustedError(absl::StrCat("the stream has ", in_flight_,
-                                                     " messages without an answer, as many as it may have"
+                                                     " requests without an answer, as many as it may have"
                                                      " (StreamOptions::max_in_flight)"));
   }
   ++in_flight_;
@@ -71,7 +80,7 @@ void ScoreStream::Impl::GiveRoom(const Lock& lock) {
 }
 
 absl::Status ScoreStream::Impl::Encode(const ScoreRequest& request, uint64_t id, Clock::time_point deadline,
-                                       grpc::ByteBuffer& out) {
+                                       grpc::Slice& out) {
   v1::ScoreRequest message;
   if (absl::Status status = ToMessage(request, message); !status.ok()) return status;
   const Clock::duration left = deadline - Clock::now();
@@ -81,24 +90,26 @@ absl::Status ScoreStream::Impl::Encode(const ScoreRequest& request, uint64_t id,
   const size_t bytes = message.ByteSizeLong();
   if (absl::Status status = connection_->CheckSize(request, bytes, until); !status.ok()) return status;
   out = Serialize(message);
-  return connection_->CheckSize(request, StreamMessage(id, left, out).Length(), until);
+  StreamMessage alone;
+  alone.Add(id, left, out);
+  return connection_->CheckSize(request, alone.bytes(), until);
 }
 
 void ScoreStream::Impl::Score(const ScoreRequest& request, Done done) {
   const Clock::time_point deadline = Clock::now() + connection_->TimeFor(request);
   if (absl::Status status = TakeRoom(deadline); !status.ok()) return done(status);
-  Message message{{}, deadline, std::move(done)};
+  Pending pending{{}, deadline, std::move(done)};
   Lock lock(mutex_);
   const uint64_t id = next_id_++;
   lock.unlock();
-  absl::Status status = Encode(request, id, deadline, message.request);
+  absl::Status status = Encode(request, id, deadline, pending.request);
   lock.lock();
   if (!status.ok()) {
     GiveRoom(lock);
     lock.unlock();
-    return message.done(status);
+    return pending.done(status);
   }
-  messages_.emplace(id, std::move(message));
+  pending_.emplace(id, std::move(pending));
   unsent_.push_back(id);
   const bool earliest = deadline < look_at_;
   look_at_ = std::min(look_at_, deadline);
@@ -108,41 +119,40 @@ void ScoreStream::Impl::Score(const ScoreRequest& request, Done done) {
   Make(write);
 }
 
-std::optional<ScoreStream::Impl::Write> ScoreStream::Impl::NextUnsent(const Lock& /*lock*/) {
-  while (!unsent_.empty()) {
+std::vector<ScoreStream::Impl::Write::Part> ScoreStream::Impl::TakeUnsent(const Lock& /*lock*/) {
+  const size_t most_bytes = std::min(kMostMessageBytes, connection_->KnownLimit());
+  std::vector<Write::Part> parts;
+  for (size_t bytes = 0; !unsent_.empty() && parts.size() < kMostMessageRequests; unsent_.pop_front()) {
     const uint64_t id = unsent_.front();
-    unsent_.pop_front();
-    const auto message = messages_.find(id);
-    if (message != messages_.end()) return Write{call_, id, message->second.deadline, message->second.request, false};
+    const auto pending = pending_.find(id);
+    if (pending == pending_.end()) continue;
+    bytes += pending->second.request.size() + StreamMessage::kHeadBytes;
+    if (bytes > most_bytes && !parts.empty()) break;
+    parts.push_back({id, pending->second.deadline, pending->second.request});
   }
-  return std::nullopt;
+  return parts;
 }
 
 std::optional<ScoreStream::Impl::Write> ScoreStream::Impl::NextWrite(const Lock& lock) {
   if (call_ == nullptr || !call_->open || call_->writing || call_->closed || call_->ended) return std::nullopt;
-  std::optional<Write> write = std::exchange(next_write_, std::nullopt);
-  if (!write.has_value()) write = NextUnsent(lock);
-  if (!write.has_value()) return std::nullopt;
-  // What is to be followed may wait for it in gRPC, so that both go out at once. Then it must be followed, even by a
-  // message that has expired meanwhile.
-  next_write_ = NextUnsent(lock);
-  write->more = next_write_.has_value();
+  std::vector<Write::Part> parts = TakeUnsent(lock);
+  if (parts.empty()) return std::nullopt;
   call_->writing = true;
-  return write;
+  return Write{call_, std::move(parts)};
 }
 
 void ScoreStream::Impl::Make(const std::optional<Write>& write) {
   if (!write.has_value()) return;
-  grpc::WriteOptions options;
-  if (write->more) options.set_buffer_hint();
-  write->call->stream->Write(StreamMessage(write->id, write->deadline - Clock::now(), write->request), options,
-                             ToPointer(kWritten));
+  StreamMessage message;
+  const Clock::time_point now = Clock::now();
+  for (const Write::Part& part : write->parts) message.Add(part.id, part.deadline - now, part.request);
+  write->call->stream->Write(message.Take(), ToPointer(kWritten));
 }
 
-ScoreStream::Impl::Answer ScoreStream::Impl::Take(const Lock& lock, Messages::iterator message,
+ScoreStream::Impl::Answer ScoreStream::Impl::Take(const Lock& lock, PendingById::iterator pending,
                                                   absl::StatusOr<ScoreReply> reply) {
-  Answer answer{std::move(message->second.done), std::move(reply)};
-  messages_.erase(message);
+  Answer answer{std::move(pending->second.done), std::move(reply)};
+  pending_.erase(pending);
   GiveRoom(lock);
   return answer;
 }
@@ -174,7 +184,7 @@ std::optional<ScoreStream::Impl::Clock::time_point> ScoreStream::Impl::Look() {
   Lock lock(mutex_);
   if (now >= look_at_) Expire(lock, now, answers);
   Clock::time_point next = look_at_;
-  if (call_ == nullptr && !messages_.empty()) {
+  if (call_ == nullptr && !pending_.empty()) {
     if (now >= not_before_) {
       StartCall(lock);
     } else {
@@ -197,17 +207,17 @@ std::optional<ScoreStream::Impl::Clock::time_point> ScoreStream::Impl::Look() {
 
 void ScoreStream::Impl::Expire(const Lock& lock, Clock::time_point now, std::vector<Answer>& answers) {
   look_at_ = Clock::time_point::max();
-  for (auto message = messages_.begin(); message != messages_.end();) {
-    const auto next = std::next(message);
-    if (message->second.deadline <= now) {
-      answers.push_back(Take(lock, message, TimeIsOver()));
+  for (auto pending = pending_.begin(); pending != pending_.end();) {
+    const auto next = std::next(pending);
+    if (pending->second.deadline <= now) {
+      answers.push_back(Take(lock, pending, TimeIsOver()));
     } else {
-      look_at_ = std::min(look_at_, message->second.deadline);
+      look_at_ = std::min(look_at_, pending->second.deadline);
     }
-    message = next;
+    pending = next;
   }
   // A call that is stuck must not gather what has expired.
-  std::erase_if(unsent_, [this](uint64_t id) { return !messages_.contains(id); });
+  std::erase_if(unsent_, [this](uint64_t id) { return !pending_.contains(id); });
 }
 
 void ScoreStream::Impl::StartCall(const Lock& /*lock*/) {
@@ -249,7 +259,7 @@ void ScoreStream::Impl::OnStarted(bool ok) {
     return FinishEndedCall(lock);
   }
   call_->open = call_->reading = true;
-  call_->stream->Read(&call_->reply, ToPointer(kRead));
+  call_->stream->Read(&call_->replies, ToPointer(kRead));
   const std::optional<Write> write = NextWrite(lock);
   lock.unlock();
   Make(write);
@@ -262,21 +272,18 @@ void ScoreStream::Impl::OnRead(bool ok) {
     call_->ended = true;
     return FinishEndedCall(lock);
   }
-  const uint64_t id = call_->reply.id();
-  absl::StatusOr<ScoreReply> reply = absl::InternalError("the server has sent neither a reply nor an error");
-  if (call_->reply.has_reply()) {
-    reply = FromMessage(call_->reply.reply());
-  } else if (call_->reply.error().code() != 0) {
-    reply = FromMessage(call_->reply.error());
-  }
-  call_->stream->Read(&call_->reply, ToPointer(kRead));
+  std::vector<std::pair<uint64_t, absl::StatusOr<ScoreReply>>> results;
+  for (const v1::StreamReply& reply : call_->replies.replies()) results.emplace_back(reply.id(), ResultOf(reply));
+  call_->stream->Read(&call_->replies, ToPointer(kRead));
+  std::vector<Answer> answers;
   Lock lock(mutex_);
   call_->answered = true;
-  const auto message = messages_.find(id);
-  if (message == messages_.end()) return;  // expired
-  Answer answer = Take(lock, message, std::move(reply));
+  for (auto& [id, result] : results) {
+    const auto pending = pending_.find(id);
+    if (pending != pending_.end()) answers.push_back(Take(lock, pending, std::move(result)));  // else it has expired
+  }
   lock.unlock();
-  answer.done(std::move(answer.reply));
+  for (Answer& answer : answers) answer.done(std::move(answer.reply));
 }
 
 void ScoreStream::Impl::OnWritten(bool ok) {
@@ -301,12 +308,11 @@ void ScoreStream::Impl::OnFinished() {
                                                  : connection_->Explain(FromGrpc(call_->status));
   const bool answered = call_->answered;
   call_ = nullptr;
-  next_write_.reset();
   unsent_.clear();
   if (absl::IsUnavailable(status)) {
     TryAgain(lock, status, answered, answers);
   } else {
-    while (!messages_.empty()) answers.push_back(Take(lock, messages_.begin(), status));
+    while (!pending_.empty()) answers.push_back(Take(lock, pending_.begin(), status));
   }
   lock.unlock();
   for (Answer& answer : answers) answer.done(std::move(answer.reply));
@@ -314,17 +320,17 @@ void ScoreStream::Impl::OnFinished() {
 
 void ScoreStream::Impl::TryAgain(const Lock& lock, const absl::Status& status, bool answered,
                                  std::vector<Answer>& answers) {
-  for (auto message = messages_.begin(); message != messages_.end();) {
-    const auto next = std::next(message);
-    if (++message->second.attempts >= connection_->options().max_attempts) {
-      answers.push_back(Take(lock, message, status));
+  for (auto pending = pending_.begin(); pending != pending_.end();) {
+    const auto next = std::next(pending);
+    if (++pending->second.attempts >= connection_->options().max_attempts) {
+      answers.push_back(Take(lock, pending, status));
     } else {
-      unsent_.push_back(message->first);
+      unsent_.push_back(pending->first);
     }
-    message = next;
+    pending = next;
   }
   std::sort(unsent_.begin(), unsent_.end());
-  if (answered || messages_.empty()) {
+  if (answered || pending_.empty()) {
     pause_ = kFirstPause;
     not_before_ = Clock::now();
   } else {

@@ -1,7 +1,8 @@
 // The machine behind a ScoreStream: one call at a time, and one thread that waits for what becomes of it.
 //
 // Any thread that calls Score also writes, if no other write is under way; else the thread of the stream writes it
-// later. That keeps the way of a message short and leaves at most max_in_flight messages waiting for flow control.
+// later, in one message with all that waits by then. That keeps the way of a request short, makes many of them cheap,
+// and leaves at most max_in_flight requests waiting for flow control.
 
 #ifndef WIDELANE_CLIENT_SRC_STREAM_H_
 #define WIDELANE_CLIENT_SRC_STREAM_H_
@@ -10,6 +11,8 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -42,22 +45,22 @@ class ScoreStream::Impl {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Stub = grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::StreamReply>;
+  using Stub = grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::StreamReplies>;
   using Lock = std::unique_lock<std::mutex>;
 
   // Something unanswered.
-  struct Message {
-    grpc::ByteBuffer request;
+  struct Pending {
+    grpc::Slice request;
     Clock::time_point deadline;
     Done done;
     int attempts = 0;  // calls that ended without an answer to it
   };
-  using Messages = std::unordered_map<uint64_t, Message>;
+  using PendingById = std::unordered_map<uint64_t, Pending>;
 
   struct Call {
     grpc::ClientContext context;
-    std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, v1::StreamReply>> stream;
-    v1::StreamReply reply;
+    std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, v1::StreamReplies>> stream;
+    v1::StreamReplies replies;
     grpc::Status status;
     bool open = false;     // has been started
     bool reading = false;  // these two are under way
@@ -74,25 +77,27 @@ class ScoreStream::Impl {
     absl::StatusOr<ScoreReply> reply;
   };
 
-  // A write that its finder has to make, without the lock.
+  // One message that its finder has to write, without the lock.
   struct Write {
+    struct Part {
+      uint64_t id;
+      Clock::time_point deadline;
+      grpc::Slice request;
+    };
     std::shared_ptr<Call> call;
-    uint64_t id;
-    Clock::time_point deadline;
-    grpc::ByteBuffer request;
-    bool more;  // another write will follow
+    std::vector<Part> parts;
   };
 
-  // Waits for room among the messages in flight, and takes it.
+  // Waits for room among the requests in flight, and takes it.
   absl::Status TakeRoom(Clock::time_point deadline);
   void GiveRoom(const Lock& lock);
-  absl::Status Encode(const ScoreRequest& request, uint64_t id, Clock::time_point deadline, grpc::ByteBuffer& out);
+  absl::Status Encode(const ScoreRequest& request, uint64_t id, Clock::time_point deadline, grpc::Slice& out);
 
   // The functions below that take a Lock want it held.
-  std::optional<Write> NextUnsent(const Lock& lock);
+  std::vector<Write::Part> TakeUnsent(const Lock& lock);
   std::optional<Write> NextWrite(const Lock& lock);
   static void Make(const std::optional<Write>& write);
-  Answer Take(const Lock& lock, Messages::iterator message, absl::StatusOr<ScoreReply> reply);
+  Answer Take(const Lock& lock, PendingById::iterator pending, absl::StatusOr<ScoreReply> reply);
   // Makes the thread of the stream look at its timers.
   void Wake(const Lock& lock);
 
@@ -126,12 +131,11 @@ class ScoreStream::Impl {
   bool waking_ = false;  // alarm_ is set
   bool closing_ = false;
   uint64_t next_id_ = 1;
-  size_t in_flight_ = 0;  // messages_ and those that are being encoded
-  Messages messages_;
-  std::deque<uint64_t> unsent_;      // on the present call; some may have expired
-  std::optional<Write> next_write_;  // before unsent_
+  size_t in_flight_ = 0;  // pending_ and those that are being encoded
+  PendingById pending_;
+  std::deque<uint64_t> unsent_;  // on the present call; some may have expired
   std::shared_ptr<Call> call_;
-  // At or before the earliest deadline. Not moved when a message is answered, so that few messages need a wake.
+  // At or before the earliest deadline. Not moved when a request is answered, so that few requests need a wake.
   Clock::time_point look_at_ = Clock::time_point::max();
   Clock::time_point not_before_{};  // of the next call
   std::chrono::milliseconds pause_;

@@ -111,6 +111,8 @@ enum class Where {
   kEngineThreads  // never on the calling thread: for callers inside OnBatchDone
 };
 
+enum class Start : uint8_t { kLater, kOnCaller, kOnDevice };
+
 class Engine {
  public:
   // Finds devices, makes slabs, starts threads. Errors: FAILED_PRECONDITION when `devices` names GPUs and there are
@@ -146,11 +148,15 @@ class Engine {
   // gets no more work.
   uint64_t device_failures() const;
 
-  // Whether a batch of this model, kind and size submitted now would start at once where the engine would send it: on
-  // the calling thread (if `where` allows that), on an idle CPU pool, on a free lane of a GPU. A batch that is cut over
-  // several GPUs takes a lane of each it is given to.
-  bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+  // How a batch of this model, kind and size would start if it were submitted now, where the engine would send it: on
+  // the calling thread (if `where` allows that; with the CPU pool's help, too), on an idle CPU pool, on a free lane of
+  // a GPU, or only later. A batch that is cut over several GPUs takes a lane of each it is given to.
+  Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                     Where where) const;
+  bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                    Where where) const {
+    return HowItStarts(model, kind, rows, entries, where) != Start::kLater;
+  }
 
   // The way of a small batch that touches nothing others use: a slab of the caller's own and no listener.
   //
@@ -159,11 +165,13 @@ class Engine {
   std::unique_ptr<Slab> MakeSlab(const SlabOptions& options);
   // Whether ScoreHere would score such a batch now, to be asked before anything is packed: whether the engine's route
   // and the measured costs send it to the calling thread, for 2 ms at most (a route of kInline apart), and fewer
-  // threads are scoring than the CPU has for it. Takes no lock.
-  bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries) const;
+  // threads are scoring than the CPU has for it. Takes no lock. `callers`: how many requests are at work on the CPU at
+  // once, this one included; each of them makes the others' help dearer.
+  bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
+                   uint64_t callers = 1) const;
   // Scores a sealed slab of MakeSlab on the calling thread: its status, stages, device and route are set, and its
   // results are there. False when IsFirstHere says no; nothing has happened then. Takes no lock. Several slabs at once.
-  bool ScoreHere(Slab& slab);
+  bool ScoreHere(Slab& slab, uint64_t callers = 1);
 
   // Scores a sealed batch. Never blocks, unless it scores on the calling thread, for 2 ms at most (a route of kInline
   // apart). May start work on a GPU itself, which then is the calling thread's current one. `route` other than kAuto

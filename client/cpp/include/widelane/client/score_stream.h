@@ -1,5 +1,5 @@
-// Many small requests on one call. A message costs less than a call of its own; answers come as they are done, in any
-// order.
+// Many small requests on one call, which cost far less than a call each: what waits while something is being sent goes
+// in one message. Answers come as they are done, in any order.
 //
 //   auto stream = client->OpenStream({});
 //   stream->Score(request, [](absl::StatusOr<ScoreReply> reply) { ... });
@@ -17,13 +17,13 @@
 namespace widelane::client {
 
 struct StreamOptions {
-  // Messages that wait for an answer at once; 0 counts as 1.
+  // Requests that wait for an answer at once; 0 counts as 1.
   size_t max_in_flight = 256;
   // What Score does when there are that many: refuse with RESOURCE_EXHAUSTED, or wait.
   bool refuse_when_full = false;
 };
 
-// All functions may be called from any number of threads. Errors of one message are its own and leave the others alone.
+// All functions may be called from any number of threads. Errors of one request are its own and leave the others alone.
 //
 // When the call ends with UNAVAILABLE (the server stops, or wants the connection to be made anew) the stream opens
 // another and sends again what was unanswered, ClientOptions::max_attempts times in all. Any other end of the call is
@@ -36,13 +36,13 @@ class ScoreStream {
   // Encodes the request before it returns. `done` runs once: on the stream's own thread or, when nothing could be sent,
   // inside the call. It must not block; Score inside it refuses where it would wait. The deadline counts from here and
   // holds even if the server never answers. Errors besides those of Client::Score: RESOURCE_EXHAUSTED for a stream that
-  // is full, FAILED_PRECONDITION for one that is closed. The first message waits for a GetModel, as the first call of a
+  // is full, FAILED_PRECONDITION for one that is closed. The first request waits for a GetModel, as the first call of a
   // client does.
   void Score(const ScoreRequest& request, std::function<void(absl::StatusOr<ScoreReply>)> done);
   // Waits for the answer. FAILED_PRECONDITION inside a `done`.
   absl::StatusOr<ScoreReply> Score(const ScoreRequest& request);
 
-  // Takes no more messages and waits for what is in flight. Not inside a `done`.
+  // Takes no more requests and waits for what is in flight. Not inside a `done`.
   void Close();
 
  private:

@@ -1,0 +1,32 @@
+#include "server/observe/counter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace widelane {
+
+CountFamily::CountFamily(prometheus::MetricType type, std::string name, std::string help)
+    : type_(type), name_(std::move(name)), help_(std::move(help)) {}
+
+Count& CountFamily::Add(std::vector<prometheus::ClientMetric::Label> labels) {
+  const std::lock_guard lock(mutex_);
+  return children_.emplace_back(std::move(labels)).count;
+}
+
+prometheus::MetricFamily CountFamily::Collect() const {
+  prometheus::MetricFamily family;
+  family.name = name_;
+  family.help = help_;
+  family.type = type_;
+  const std::lock_guard lock(mutex_);
+  for (const Child& child : children_) {
+    prometheus::ClientMetric& metric = family.metric.emplace_back();
+    metric.label = child.labels;
+    // What one thread adds and another takes away is not read at one moment.
+    const auto value = static_cast<double>(std::max<int64_t>(child.count.Sum(), 0));
+    (type_ == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  }
+  return family;
+}
+
+}  // namespace widelane
