@@ -115,7 +115,7 @@ summary_of() {
 
 # Measures the front end beside a bare gRPC server, and shows both.
 front_end() {
-  step front_end 300 "$root/tests/bench/front_end.sh" "$bin" --json "$out/front_end.json"
+  step front_end 300 "$root/tests/bench/front_end.sh" "$bin" --json "$out/front_end.json" --rounds 2
   if wanted front_end; then grep -E '^\|' "$out/logs/front_end.log" | tee -a "$summary"; fi
 }
 

@@ -32,7 +32,7 @@ class FrontEnd:
         self.threads = max(1, self.cores // 4)
         # Calls of one row at once; on few cores more would only wait.
         self.many = 128 if self.cores < 8 else 512
-        # As many on each completion queue of the server, which has one for every two cores.
+        # Several on each completion queue of the server.
         self.connections = max(2, self.cores // 2)
         self.result = {"cores": self.cores, "seconds": options.seconds, "rounds": options.rounds, "echo_forms": {}, "runs": []}
         self.table = []

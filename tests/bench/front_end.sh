@@ -14,7 +14,7 @@ usage: tests/bench/front_end.sh BIN_DIR [--json FILE] [--seconds S] [--rounds N]
   --unix         Unix sockets instead of the loopback interface, for servers that listen on them
   --only LIST    any of calls rows alone stream context half
   --echo ARGS    arguments for echo_server; several times for several forms, of which the best at each part counts
-                 (default: '--threads-per-queue 1' and '--threads-per-queue 2')
+                 (default: a queue of one thread for every two cores, and one of two threads for every four, as the server)
   --             what follows goes to widelane-server
 USAGE
 }
@@ -64,7 +64,8 @@ done
 for program in widelane widelane-server echo_server; do
   [ -x "$bin/$program" ] || fail "there is no $bin/$program"
 done
-[ ${#forms[@]} -gt 0 ] || forms=('--threads-per-queue 1' '--threads-per-queue 2')
+pairs=$((($(nproc) + 3) / 4))
+[ ${#forms[@]} -gt 0 ] || forms=('--threads-per-queue 1' "--completion-queues $pairs --threads-per-queue 2")
 readonly bin here unix forms ready_timeout_s=300
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/widelane-front-end.XXXXXX")
