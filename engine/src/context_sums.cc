@@ -116,10 +116,15 @@ absl::Status ContextSums::Compute(const Model& model, const CsrView& rows, const
   ignored_ = 0;
   lines_ = 0;
   if (absl::Status status = CheckFeatures(contexts.features, model, RowsOf::kContexts); !status.ok()) return status;
+  // Before there is memory for them. Each that has rows needs a line.
+  if (const uint64_t count = RowCount(contexts.features); count > kMaxLines) {
+    return absl::ResourceExhaustedError(absl::StrCat("contexts: ", count, " contexts, a batch holds ", kMaxLines));
+  }
   contexts_.assign(RowCount(contexts.features), {});
   if (absl::Status status = ReadContexts(model, contexts.features); !status.ok()) return status;
   if (absl::Status status = FindGrids(model, rows); !status.ok()) return status;
   if (absl::Status status = NumberLines(model.outputs(), most_sums); !status.ok()) return status;
+  if (absl::Status status = CheckTerms(contexts.features, model.outputs()); !status.ok()) return status;
   sums_.assign(size_t{lines_} * model.outputs(), 0);
   AddContexts(model, contexts.features);
   return absl::OkStatus();
@@ -198,6 +203,23 @@ absl::Status ContextSums::NumberLines(uint32_t outputs, uint64_t most_sums) {
     }
   }
   lines_ = static_cast<uint32_t>(lines);
+  return absl::OkStatus();
+}
+
+// The sums are made on the thread of the caller, who may have others waiting for it.
+absl::Status ContextSums::CheckTerms(const CsrView& contexts, uint32_t outputs) const {
+  RowLengths lengths((RowCursor(contexts)));
+  uint64_t terms = 0;
+  for (const Context& context : contexts_) {
+    uint64_t lines = 0;
+    for (const uint64_t grids : context.grids) lines += static_cast<uint64_t>(std::popcount(grids));
+    terms += lengths.Next() * lines * outputs;  // each below 2^24, 2^9 and 2^31; kMostTerms is looked at each time
+    if (terms <= kMostTerms) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("contexts: to sum them takes more than ", kMostTerms,
+                     " terms (entries of a context x its sums x the model's outputs), the limit; send fewer contexts a "
+                     "request, or write their features out in the rows"));
+  }
   return absl::OkStatus();
 }
 

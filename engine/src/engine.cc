@@ -154,10 +154,11 @@ Start Engine::Impl::HowItStarts(const RouteChoice& choice, const RouteRequest& r
       return Start::kLater;
     case Route::kAllGpus: {
       const Shares shares = ShareOverGpus(costs, request);
+      // One is enough: lanes of all GPUs are hardly ever free at once beside smaller batches.
       for (size_t i = 0; i < gpus.count; ++i) {
-        if (shares.gpu[i] > 0 && !has_free_lane(gpus.queues[i])) return Start::kLater;
+        if (shares.gpu[i] > 0 && has_free_lane(gpus.queues[i])) return Start::kOnDevice;
       }
-      return Start::kOnDevice;
+      return Start::kLater;
     }
     case Route::kInline:
       return HasThreadToSpare() ? Start::kOnCaller : Start::kLater;

@@ -218,6 +218,16 @@ void Batcher::SendAll(Next next, Where where) {
   }
 }
 
+void Batcher::OnCoreFree() {
+  if (!waits_.load(std::memory_order_relaxed)) return;
+  Next next;
+  {
+    const std::lock_guard lock(mutex_);
+    next = Pick(Where::kEngineThreads);
+  }
+  SendAll(next, Where::kEngineThreads);
+}
+
 void Batcher::Send(TaskBatch& batch, Where where) {
   batch.sealed = clock_.Now();
   if (batch.deadline <= batch.sealed) LeaveOutExpired(batch);

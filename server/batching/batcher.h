@@ -69,6 +69,9 @@ class Batcher {
   void Submit(ScoreTask& task);
   // Goes on with a task after its Resume was called.
   void Continue(ScoreTask& task);
+  // A core that scored without the batcher is free again: a batch may have waited for it. Takes no lock unless one
+  // waits.
+  void OnCoreFree();
   // Nobody wants the task any more: ends it with `status` as if its deadline had passed. Any thread, at any time
   // between Submit and OnDone's return, and later as long as the task is not submitted anew; then it does nothing. May
   // call OnDone inside, or leave it to who is working on the task.

@@ -52,14 +52,15 @@ constexpr char kUnix[] = "unix:";
 // Whether a connection is taken at `path`.
 bool SomebodyListens(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return false;
+  if (fd < 0) return true;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
-  // EAGAIN: somebody does, and has no time.
-  const bool taken = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN;
+  // Every other error than this one says that there may be somebody.
+  const bool refused =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno == ECONNREFUSED;
   close(fd);
-  return taken;
+  return !refused;
 }
 
 }  // namespace

@@ -10,8 +10,13 @@ namespace {
 constexpr uint32_t kStartGroup = 3;
 }  // namespace
 
-bool FieldReader::Next() {
+bool FieldReader::SkipUntaken() {
   if (untaken_ > 0) broken_ = !in_.Skip(std::exchange(untaken_, 0));
+  return !broken_;
+}
+
+bool FieldReader::Next() {
+  SkipUntaken();
   while (!broken_) {
     const uint32_t tag = in_.ReadTag();
     if (tag == 0) {

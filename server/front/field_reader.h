@@ -48,6 +48,8 @@ class FieldReader {
   uint64_t value() const { return value_; }  // of all kinds but kBytes
   // Of kBytes: how many there are. They are there; the caller reads all of them from the stream before Next.
   int TakeBytes();
+  // Goes behind the current field's bytes, if nobody has taken them. False where there are not as many.
+  bool SkipUntaken();
 
  private:
   bool ReadField(uint32_t tag);

@@ -257,6 +257,8 @@ void DecodeStreamRequest(CodedInputStream& in, int size, const LimitsConfig& lim
 
 bool StreamRequestsReader::Next() {
   do {
+    // What is walked again from here on must begin with a tag, not with the rest of an unknown field.
+    if (!fields_.SkipUntaken()) return false;
     begin_ = in_.CurrentPosition();
     if (!fields_.Next()) return false;
   } while (!fields_.Is(v1::StreamRequests::kRequestsFieldNumber, Kind::kBytes));

@@ -114,8 +114,9 @@ absl::Status ScoreJob::PrepareWork() {
     const bool only_too_long = CheckRows(csr_limits).ok();
     return only_too_long ? AboutLimit(std::move(checked), kSlabEntries) : checked;
   }
-  if (absl::Status status = context_.admission.TakeRows(work_.shape.rows); !status.ok()) return status;
-  rows_taken_ = work_.shape.rows;
+  const uint64_t rows = work_.shape.rows + context_rows_;
+  if (absl::Status status = context_.admission.TakeRows(rows); !status.ok()) return status;
+  rows_taken_ = rows;
 
   work_.csr = from.csr;
   work_.contexts = nullptr;
@@ -130,8 +131,11 @@ absl::Status ScoreJob::CheckRows(const CsrLimits& limits) {
   const auto shape = CheckShape(from.csr, limits);
   if (!shape.ok()) return InRows(shape.status());
   work_.shape = *shape;
+  context_rows_ = 0;
   if (!from.contexts.has_value()) return absl::OkStatus();
-  return CheckContexts(*from.contexts, from.csr, limits).status();
+  const auto contexts = CheckContexts(*from.contexts, from.csr, limits);
+  if (contexts.ok()) context_rows_ = contexts->rows;
+  return contexts.status();
 }
 
 // Last, since it is the only part that takes time.
@@ -148,7 +152,7 @@ absl::Status ScoreJob::PrepareContexts() {
     return absl::IsResourceExhausted(status) ? AboutLimit(status, kSlabContextSums) : InRows(status);
   }
   work_.contexts = &context_sums_;
-  return absl::OkStatus();
+  return TakeBytes(context_sums_.bytes());
 }
 
 absl::Status ScoreJob::PrepareReply() {
@@ -181,7 +185,10 @@ bool ScoreJob::ScoreAlone(SoloScorer& solo) {
   result.times.stages[Stage::kQueue] = begin - work_.received;
   context_.metrics.OnSegment(result.times.device, result.times.stages[Stage::kQueue],
                              result.times.stages[Stage::kPack]);
+  // The job may be another's when this returns.
+  FrontContext& context = context_;
   Conclude(result.status, result.times, result.ignored);
+  context.batcher.load(std::memory_order_acquire)->OnCoreFree();
   return true;
 }
 
@@ -204,7 +211,7 @@ void ScoreJob::OnDone(const absl::Status& status) { Conclude(status, times(), ig
 void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored) {
   const absl::Status result = status.ok() ? reply_.Check() : InRows(status);
   ReplySlices reply;
-  if (result.ok()) {
+  if (result.ok() && !withdrawn()) {
     if (work_.contexts != nullptr) ignored += work_.contexts->ignored();
     if (request().stage_times) {
       const v1::StageTimes stage_times = MakeStageTimes(times);

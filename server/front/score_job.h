@@ -102,6 +102,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   bool entered_ = false;
   uint64_t bytes_taken_ = 0;
   uint64_t rows_taken_ = 0;
+  uint64_t context_rows_ = 0;
   uint64_t reply_bytes_taken_ = 0;
   StreamRequestView stream_request_;
   ContextSums context_sums_;

@@ -31,7 +31,10 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
   slab_->Open(work.model, work.kind);
   const uint32_t lines = work.contexts == nullptr ? 0 : work.contexts->lines();
   const std::optional<Segment> segment = slab_->Claim(shape.rows, shape.entries, work.wants, lines);
-  if (!segment.has_value()) return false;
+  if (!segment.has_value()) {
+    slab_->Close();
+    return false;
+  }
   const Clock::TimePoint begin = clock.Now();
   RowCursor cursor(work.csr);
   const absl::StatusOr<uint64_t> ignored = PackRows(work.csr, cursor, *slab_, *segment, work.contexts);

@@ -31,7 +31,7 @@ std::chrono::system_clock::time_point In(milliseconds time) { return std::chrono
 // How long a stream lives. gRPC closes a connection the grace time after it has asked the client to make a new one, so
 // a stream that is to end in order must not last longer than that.
 milliseconds MostAge(const FrontConfig& config) {
-  return std::min(config.max_connection_age, config.max_connection_age_grace * 9 / 10);
+  return std::min(config.max_connection_age, std::max(config.max_connection_age_grace * 9 / 10, milliseconds(1)));
 }
 
 // Up to a tenth less, so that streams that began together do not end together.

@@ -160,6 +160,27 @@ TEST_F(ContextsTest, AreRefusedWhereABatchHoldsFewerLines) {
   EXPECT_TRUE(absl::StrContains(status.message(), "more than 2 sums")) << status;
 }
 
+TEST_F(ContextsTest, RefusesMoreThanTheirCallerCanSumInAMoment) {
+  std::vector<uint16_t> lengths(ContextSums::kMaxLines + 1, 0);
+  RowContexts contexts = Contexts();
+  contexts.features.indptr.reset();
+  contexts.features.indices = TypedArray::Of(ElementType::kU16, lengths.data(), 0);
+  contexts.features.values.reset();
+  contexts.features.row_lengths = TypedArray::Of(ElementType::kU16, lengths.data(), lengths.size());
+  ContextSums sums;
+  const absl::Status many = sums.Compute(*test::R4(), rows_.view(), contexts, Values::kOnes, 1 << 20);
+  EXPECT_TRUE(absl::IsResourceExhausted(many) && absl::StrContains(many.message(), "65537 contexts")) << many;
+
+  const std::vector<uint16_t> indices(ContextSums::kMostTerms + 1, 0);
+  const std::vector<uint32_t> large = {static_cast<uint32_t>(ContextSums::kMostTerms / 2),
+                                       static_cast<uint32_t>(ContextSums::kMostTerms / 2) + 1};
+  contexts.features.indices = TypedArray::Of(ElementType::kU16, indices.data(), indices.size());
+  contexts.features.row_lengths = TypedArray::Of(ElementType::kU32, large.data(), large.size());
+  const absl::Status long_ones = sums.Compute(*test::R4(), rows_.view(), contexts, Values::kOnes, 1 << 20);
+  EXPECT_TRUE(absl::IsResourceExhausted(long_ones)) << long_ones;
+  EXPECT_TRUE(absl::StrContains(long_ones.message(), "16777216 terms")) << long_ones;
+}
+
 TEST_F(ContextsTest, ReachTheBatchWithTheirRows) {
   test::PlainMemory memory;
   const auto slab = *Slab::Create({.rows = 10, .entries = 20, .results = 20, .context_sums = 7}, memory);

@@ -462,6 +462,23 @@ TEST(StreamCodecTest, RefusesRequestsThatAreNone) {
   EXPECT_EQ(ErrorField(view.error), "rows.indptr");
 }
 
+TEST(StreamCodecTest, CanBeWalkedAgainFromAnyRequest) {
+  v1::StreamRequests one;
+  one.add_requests()->set_id(1);
+  v1::StreamRequests other;
+  other.add_requests()->set_id(2);
+  // Between the two: a field of another version, whose bytes look like requests.
+  const std::string unknown = std::string("\x7a\x06\x0a\x04\x0a\x02\x08\x09", 8);
+  const std::string message = one.SerializeAsString() + unknown + other.SerializeAsString();
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(message.data()), static_cast<int>(message.size()));
+  StreamRequestsReader reader(in, static_cast<int>(message.size()));
+  ASSERT_TRUE(reader.Next());
+  EXPECT_EQ(reader.begin(), 0);
+  reader.Read([](CodedInputStream&, int) {});
+  ASSERT_TRUE(reader.Next());
+  EXPECT_EQ(message.substr(static_cast<size_t>(reader.begin())), other.SerializeAsString());
+}
+
 struct Walk {
   std::vector<uint64_t> good;  // ids
   int bad = 0;

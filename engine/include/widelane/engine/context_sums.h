@@ -24,13 +24,16 @@ class ContextSums {
  public:
   // Lines of [outputs] numbers a batch may hold at most.
   static constexpr uint32_t kMaxLines = uint32_t{1} << 16;
+  // Terms that are added up for one request at most: entries of each context times its lines times the outputs. Some
+  // 10 ms of one thread.
+  static constexpr uint64_t kMostTerms = uint64_t{1} << 24;
 
   // `rows` and `contexts` have passed CheckShape and CheckContexts, and stay where they are as long as the sums are
   // used; `values` is the kind of the batches, no narrower than the values of both. `most_sums`: lines times outputs
   // that a batch can hold.
   // Errors: INVALID_ARGUMENT naming contexts.indices[..], contexts.values[..] or contexts.features, or what PackRows
   // would refuse where a value of the rows is not finite;
-  // RESOURCE_EXHAUSTED when the lines are too many for a batch.
+  // RESOURCE_EXHAUSTED when contexts or lines are too many for a batch, or the terms more than kMostTerms.
   absl::Status Compute(const Model& model, const CsrView& rows, const RowContexts& contexts, Values values,
                        uint64_t most_sums);
 
@@ -48,6 +51,8 @@ class ContextSums {
   Line LineOf(uint64_t context, float row_max) const;
   // Entries of unknown features in the contexts, each counted once.
   uint64_t ignored() const { return ignored_; }
+  // Memory it holds.
+  uint64_t bytes() const { return contexts_.capacity() * sizeof(Context) + sums_.capacity() * sizeof(int64_t); }
   // Gives back memory of more than a few lines.
   void Reset();
 
@@ -64,6 +69,7 @@ class ContextSums {
   absl::Status ReadContexts(const Model& model, const CsrView& contexts);
   absl::Status FindGrids(const Model& model, const CsrView& rows);
   absl::Status NumberLines(uint32_t outputs, uint64_t most_sums);
+  absl::Status CheckTerms(const CsrView& contexts, uint32_t outputs) const;
   void AddContexts(const Model& model, const CsrView& contexts);
   uint32_t GridOf(float max) const;
   double InverseStepOf(uint32_t grid) const;

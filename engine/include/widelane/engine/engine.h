@@ -150,7 +150,7 @@ class Engine {
 
   // How a batch of this model, kind and size would start if it were submitted now, where the engine would send it: on
   // the calling thread (if `where` allows that; with the CPU pool's help, too), on an idle CPU pool, on a free lane of
-  // a GPU, or only later. A batch that is cut over several GPUs takes a lane of each it is given to.
+  // a GPU, or only later. Of a batch that is cut over several GPUs: on one of them.
   Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                     Where where) const;
   bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
