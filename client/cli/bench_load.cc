@@ -168,12 +168,17 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& filled_in, const std::vect
   LoadPlan plan{filled_in, requests, rows, window, std::vector<std::atomic<uint64_t>>(requests.size())};
   Workers workers = MakeWorkers(plan, *channels);
   RunWorkers(workers, plan, tell);
+  const bool early = std::chrono::steady_clock::now() < window.end;
   LoadResult result{std::make_unique<LoadMeter>(window), CpuSeconds() - cpu};
   for (const auto& worker : workers) {
     result.total->Merge(worker->meter());
     for (uint64_t i = 0; i < worker->late_dropped(); ++i) {
       result.total->Failed(window.end, grpc::StatusCode::CANCELLED, "planned, and not sent before the end");
     }
+  }
+  if (early) {
+    return absl::UnavailableError(
+        absl::StrCat("the server ended all streams before the time was over: ", result.total->first_error()));
   }
   return result;
 }

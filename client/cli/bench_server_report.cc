@@ -31,7 +31,7 @@ std::string Describe(const RequestOptions& requests, const LoadOptions& load) {
   return absl::StrFormat("%s, %s, %d rows a call%s: %s on %d connections, %d threads\n", load.address,
                          requests.profile.name, requests.rows, requests.context ? " with context" : "",
                          absl::StrCat(load.rate > 0 ? absl::StrFormat("%g calls/s, at most ", load.rate) : "",
-                                      load.concurrency, load.stream ? " messages" : " calls", " in flight",
+                                      load.concurrency, load.stream ? " requests" : " calls", " in flight",
                                       load.stream ? absl::StrCat(" in ", load.streams, " streams") : ""),
                          load.connections, load.threads);
 }

@@ -121,7 +121,7 @@ void StreamWorker::OnAnswer(Stream& stream, absl::string_view reply) {
     stream.asked[of_stream] = false;
   }
   if (answer.error.has_value()) {
-    OnFailure(*answer.error, "an answer on a stream");
+    OnFailure(*answer.error, answer.message);
   } else {
     OnReply(slot, answer.reply);
   }

@@ -44,12 +44,13 @@ uint8_t* PutVarint(uint64_t value, uint8_t* at) {
 
 uint8_t* PutTag(uint32_t field, WireType type, uint8_t* at) { return PutVarint(field << 3 | type, at); }
 
-int32_t CodeOf(absl::string_view status) {
+void ReadStatus(absl::string_view status, StreamAnswer& answer) {
+  answer.error = 0;
   WireField field;
   while (TakeField(status, field)) {
-    if (field.number == google::rpc::Status::kCodeFieldNumber) return static_cast<int32_t>(field.value);
+    if (field.number == google::rpc::Status::kCodeFieldNumber) answer.error = static_cast<int32_t>(field.value);
+    if (field.number == google::rpc::Status::kMessageFieldNumber) answer.message = field.bytes;
   }
-  return 0;
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ StreamAnswer ReadStreamAnswer(absl::string_view reply) {
   while (TakeField(reply, field)) {
     if (field.number == v1::StreamReply::kIdFieldNumber) answer.id = field.value;
     if (field.number == v1::StreamReply::kReplyFieldNumber) answer.reply = field.bytes;
-    if (field.number == v1::StreamReply::kErrorFieldNumber) answer.error = CodeOf(field.bytes);
+    if (field.number == v1::StreamReply::kErrorFieldNumber) ReadStatus(field.bytes, answer);
   }
   return answer;
 }

@@ -31,6 +31,7 @@ std::optional<uint64_t> RowsOfReply(absl::string_view reply);
 struct StreamAnswer {
   uint64_t id = 0;
   std::optional<int32_t> error;  // google.rpc.Status's code
+  absl::string_view message;     // and message
   absl::string_view reply;       // ScoreReply
 };
 // What a StreamReply says.
