@@ -46,8 +46,8 @@ struct LoadResult {
 
 // `requests` are encoded ScoreRequests of `rows` rows each, sent in turn. `tell` is called about once a second with the
 // share of the time that is over and the calls so far. A stream that the server ends stays ended.
-// Errors: UNAVAILABLE when there is no connection, or, in a closed loop, no stream is left before the time is over. Calls
-// that fail are counted, not an error.
+// Errors: UNAVAILABLE when there is no connection, or, in a closed loop, no stream is left before the time is over.
+// Calls that fail are counted, not an error.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& filled_in, const std::vector<grpc::Slice>& requests,
                                    uint64_t rows, const std::function<void(double, uint64_t)>& tell);
 
