@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,25 +12,14 @@
 #include <sstream>
 #include <string>
 
+#include "tests/client/run_program.h"
+
 namespace widelane {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Result {
-  int exit_status;
-  std::string out;
-  std::string err;
-};
-
-std::string Slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 class BenchCommand : public ::testing::Test {
  protected:
@@ -40,10 +28,7 @@ class BenchCommand : public ::testing::Test {
   }
   ~BenchCommand() override { std::filesystem::remove_all(folder_); }
 
-  Result Run(const std::string& line) const {
-    const int status = std::system((line + " >" + folder_ + "/out 2>" + folder_ + "/err").c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Slurp(folder_ + "/out"), Slurp(folder_ + "/err")};
-  }
+  Result Run(const std::string& line) const { return RunProgram(line, folder_); }
   Result Bench(const std::string& arguments) const { return Run(WIDELANE_COMMAND " bench engine " + arguments); }
 
   const std::string folder_;

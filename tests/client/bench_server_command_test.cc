@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/client/run_program.h"
 #include "tests/client/stub_service.h"
 #include "widelane/engine/model_file.h"
 
@@ -22,19 +22,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Result {
-  int exit_status;
-  std::string out;
-  std::string err;
-};
-
-std::string Slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 class BenchServerCommand : public ::testing::Test {
  protected:
   BenchServerCommand() : folder_(::testing::TempDir() + "bench_server_" + std::to_string(getpid())) {
@@ -43,9 +30,7 @@ class BenchServerCommand : public ::testing::Test {
   ~BenchServerCommand() override { std::filesystem::remove_all(folder_); }
 
   Result Bench(const std::string& arguments) const {
-    const std::string line = WIDELANE_COMMAND " bench " + arguments + " >" + folder_ + "/out 2>" + folder_ + "/err";
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Slurp(folder_ + "/out"), Slurp(folder_ + "/err")};
+    return RunProgram(WIDELANE_COMMAND " bench " + arguments, folder_);
   }
 
   const std::string folder_;

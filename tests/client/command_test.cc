@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/client/run_program.h"
 #include "tests/client/stub_service.h"
 
 namespace widelane {
@@ -22,19 +23,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Result {
-  int exit_status;
-  std::string out;
-  std::string err;
-};
-
-std::string Slurp(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 class Command : public ::testing::Test {
  protected:
@@ -48,12 +36,7 @@ class Command : public ::testing::Test {
     return folder_ + "/" + name;
   }
 
-  Result Run(const std::string& arguments) const {
-    const std::string line =
-        std::string(WIDELANE_COMMAND " ") + arguments + " >" + folder_ + "/out 2>" + folder_ + "/err";
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Slurp(folder_ + "/out"), Slurp(folder_ + "/err")};
-  }
+  Result Run(const std::string& arguments) const { return RunProgram(WIDELANE_COMMAND " " + arguments, folder_); }
 
   const std::string folder_;
 };
