@@ -12,9 +12,20 @@
 namespace widelane::test {
 namespace {
 
-class BatcherPriorityTest : public BatcherTest {};
-
 using Tasks = std::vector<std::unique_ptr<TestTask>>;
+
+class BatcherPriorityTest : public BatcherTest {
+ protected:
+  // How many of `tasks`, all of which are to be scored, ended before `one`, which is done.
+  int ScoredBefore(const TestTask& one, const Tasks& tasks) {
+    int before = 0;
+    for (const auto& task : tasks) {
+      ExpectScored(*task);
+      before += task->order < one.order ? 1 : 0;
+    }
+    return before;
+  }
+};
 
 TEST_F(BatcherPriorityTest, AHighOneIsInTheNextBatch) {
   Start({.slab_rows = 4, .slabs = 4});
@@ -67,12 +78,7 @@ TEST_F(BatcherPriorityTest, ALowBatchIsPassedSevenTimesAtMost) {
   }
   device_->Unblock();
   ExpectScored(*low);
-  int before = 0;
-  for (const auto& task : high) {
-    ExpectScored(*task);
-    before += task->order < low->order ? 1 : 0;
-  }
-  EXPECT_EQ(before, 7);
+  EXPECT_EQ(ScoredBefore(*low, high), 7);
 }
 
 TEST_F(BatcherPriorityTest, ALowOneInLineIsPassedAFewTimesOnly) {
@@ -87,12 +93,7 @@ TEST_F(BatcherPriorityTest, ALowOneInLineIsPassedAFewTimesOnly) {
   }
   device_->Unblock();
   ExpectScored(*low);
-  int before = 0;
-  for (const auto& task : high) {
-    ExpectScored(*task);
-    before += task->order < low->order ? 1 : 0;
-  }
-  EXPECT_EQ(before, 7);
+  EXPECT_EQ(ScoredBefore(*low, high), 7);
 }
 
 TEST_F(BatcherPriorityTest, LowOnesFinishBesideASteadyHighStream) {
