@@ -132,10 +132,10 @@ uint64_t Engine::Impl::device_failures() const {
 
 // Small batches whose caller is sure to be first need no look at the devices.
 Start Engine::Impl::HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
-                                Where where) const {
+                                Where where, uint64_t callers) const {
   if (rows == 0) return Start::kOnCaller;
   const CostTable& costs = model.cost_table();
-  RouteRequest request = BatchRequest(model, kind, rows, entries, where, Route::kAuto);
+  RouteRequest request = BatchRequest(model, kind, rows, entries, where, Route::kAuto, callers);
   if (CallerIsFirst(costs, request) && HasThreadToSpare()) return Start::kOnCaller;
   const UsableGpus gpus = GpusFor(model);
   request.gpus = absl::MakeConstSpan(gpus.loads.data(), gpus.count);
@@ -178,8 +178,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Engine::Impl::MakeSoloLane() { return Make
 bool Engine::Impl::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                                uint64_t callers) const {
   if (!HasThreadToSpare()) return false;
-  RouteRequest request = BatchRequest(model, kind, rows, entries, Where::kAnywhere, Route::kAuto);
-  request.callers = callers;
+  const RouteRequest request = BatchRequest(model, kind, rows, entries, Where::kAnywhere, Route::kAuto, callers);
   return request.route == Route::kInline || CallerIsFirst(model.cost_table(), request);
 }
 
@@ -231,8 +230,9 @@ RouteRequest Engine::Impl::Request(const BatchKind& kind, uint64_t rows, uint64_
 }
 
 RouteRequest Engine::Impl::BatchRequest(const LoadedModel& model, const BatchKind& kind, uint64_t rows,
-                                        uint64_t entries, Where where, Route route) const {
+                                        uint64_t entries, Where where, Route route, uint64_t callers) const {
   RouteRequest request = Request(kind, rows, entries, where, route);
+  request.callers = std::min<uint64_t>(callers, CpuThreads());
   const CostCurve* const alone = model.cost_table().Find(Route::kInline, 0, kind);
   if (alone != nullptr && request.route != Route::kInline && alone->Predict(rows, entries) > kLongestOnCallerNs) {
     request.may_use_caller = false;
@@ -248,7 +248,7 @@ RouteChoice Engine::Impl::Choose(const LoadedModel& model, const BatchKind& kind
   return ChooseRoute(model.cost_table(), request);
 }
 
-void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
+void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route, uint64_t callers) {
   slab->status = absl::OkStatus();
   slab->stages = {};
   slab->device = -1;
@@ -259,7 +259,7 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
     return QueueOnCpu(std::move(slab), listener, 0);
   }
   const LoadedModel& model = *slab->model();
-  RouteRequest request = BatchRequest(model, slab->kind(), slab->rows(), slab->entries(), where, route);
+  RouteRequest request = BatchRequest(model, slab->kind(), slab->rows(), slab->entries(), where, route, callers);
   if (CallerIsFirst(model.cost_table(), request) && ScoreHere(inline_lanes_, slab, listener, 0)) return;
 
   const UsableGpus gpus = GpusFor(model);
@@ -452,9 +452,9 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Engine::Load(std::shared_ptr<
 
 SlabHandle Engine::TakeSlab() { return impl_->pool().Take(); }
 
-Start Engine::HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
-                          Where where) const {
-  return impl_->HowItStarts(model, kind, rows, entries, where);
+Start Engine::HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
+                          uint64_t callers) const {
+  return impl_->HowItStarts(model, kind, rows, entries, where, callers);
 }
 
 std::unique_ptr<Slab> Engine::MakeSlab(const SlabOptions& options) {
@@ -472,8 +472,8 @@ bool Engine::IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64
 
 bool Engine::ScoreHere(Slab& slab, uint64_t callers) { return impl_->ScoreSolo(*slab.solo_lane_, slab, callers); }
 
-void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route) {
-  impl_->Submit(std::move(slab), listener, where, route);
+void Engine::Submit(SlabHandle slab, BatchListener& listener, Where where, Route route, uint64_t callers) {
+  impl_->Submit(std::move(slab), listener, where, route, callers);
 }
 
 absl::StatusOr<CsrReport> Engine::ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,

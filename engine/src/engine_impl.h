@@ -37,7 +37,7 @@ class Engine::Impl {
   const std::string& left_out() const { return backends_.left_out; }
   uint64_t device_failures() const;
   widelane::Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
-                              Where where) const;
+                              Where where, uint64_t callers) const;
   std::unique_ptr<Slab> MakeSlab(const SlabOptions& options) const;
   absl::StatusOr<std::unique_ptr<Lane>> MakeSoloLane();
   bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
@@ -47,7 +47,7 @@ class Engine::Impl {
   ThreadPool* threads() { return backends_.pool.get(); }
 
   absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(std::shared_ptr<const Model> model);
-  void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route);
+  void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route, uint64_t callers);
   absl::StatusOr<CsrReport> ScoreCsr(const std::shared_ptr<const LoadedModel>& model, const CsrView& csr,
                                      const CsrResults& results, Route route, const RowContexts* contexts);
   // Where a batch of `kind` would go now; `route` as in Submit.
@@ -78,7 +78,7 @@ class Engine::Impl {
   RouteRequest Request(const BatchKind& kind, uint64_t rows, uint64_t entries, Where where, Route route) const;
   // The same for one batch, with which a calling thread is not kept for long.
   RouteRequest BatchRequest(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
-                            Where where, Route route) const;
+                            Where where, Route route, uint64_t callers) const;
   bool HasThreadToSpare() const { return running_here_.load(std::memory_order_acquire) < CpuThreads(); }
   widelane::Start HowItStarts(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
                               const UsableGpus& gpus) const;

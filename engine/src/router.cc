@@ -22,14 +22,18 @@ double PredictInline(const CostTable& costs, const RouteRequest& request) {
   return kCallerAdvantage * Predict(costs, Route::kInline, 0, request);
 }
 
+double Callers(const RouteRequest& request) { return static_cast<double>(std::max<uint64_t>(request.callers, 1)); }
+
 size_t Gpus(const RouteRequest& request) { return std::min(request.gpus.size(), kMaxGpus); }
 
 // Keeps the route that ends first; the earlier of equals.
 class Best {
  public:
-  void Offer(Route route, size_t device, double backlog_ns, double ns) {
-    if (backlog_ns + ns >= end_ns_) return;
-    end_ns_ = backlog_ns + ns;
+  // `slowdown`: what all of it takes longer because others are at work in the same place.
+  void Offer(Route route, size_t device, double backlog_ns, double ns, double slowdown = 1) {
+    const double end_ns = slowdown * (backlog_ns + ns);
+    if (end_ns >= end_ns_) return;
+    end_ns_ = end_ns;
     choice_ = {route, device, ns};
   }
   bool found() const { return end_ns_ < kNever; }
@@ -92,7 +96,7 @@ void OfferAllGpus(const CostTable& costs, const RouteRequest& request, Best& bes
 
 void OfferCpu(const CostTable& costs, const RouteRequest& request, Best& best) {
   if (request.may_use_caller) best.Offer(Route::kInline, 0, 0, PredictInline(costs, request));
-  best.Offer(Route::kPool, 0, request.pool_backlog_ns, Predict(costs, Route::kPool, 0, request));
+  best.Offer(Route::kPool, 0, request.pool_backlog_ns, Predict(costs, Route::kPool, 0, request), Callers(request));
 }
 
 void Offer(const CostTable& costs, const RouteRequest& request, Route route, Best& best) {
@@ -138,7 +142,7 @@ Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request) {
 bool CallerIsFirst(const CostTable& costs, const RouteRequest& request) {
   if (request.route != Route::kAuto || !request.may_use_caller || request.gpus_only) return false;
   const double inline_ns = PredictInline(costs, request);
-  const auto callers = static_cast<double>(std::max<uint64_t>(request.callers, 1));
+  const double callers = Callers(request);
   const double hand_over_ns = callers > 1 ? kHandOverNs : 0;
   return inline_ns <= costs.LeastOnGpus(request.kind) + hand_over_ns &&
          inline_ns <= callers * Predict(costs, Route::kPool, 0, request);

@@ -30,7 +30,7 @@ struct RouteRequest {
   bool may_use_caller = true;      // the calling thread may score the batch
   bool gpus_only = false;          // the CPU only when there is no GPU
   double pool_backlog_ns = 0;      // of the CPU pool
-  uint64_t callers = 1;            // at work on the CPU at once, each with a batch of its own
+  uint64_t callers = 1;            // at work on the CPU at once, no more than it has threads; the pool is all of theirs
   absl::Span<const GpuLoad> gpus;  // those that can be used; at most kMaxGpus are looked at
 };
 

@@ -147,7 +147,7 @@ class CsrJob : public BatchListener {
       running_.push_back({slab.get(), first_row});
       report_.stages[Stage::kPack] += Clock::now() - begin;
     }
-    engine_.Submit(std::move(slab), *this, Where::kAnywhere, route);
+    engine_.Submit(std::move(slab), *this, Where::kAnywhere, route, /*callers=*/1);
     return absl::OkStatus();
   }
 

@@ -236,7 +236,7 @@ void Batcher::Send(TaskBatch& batch, Where where) {
     return Retire(batch, /*counted=*/true);
   }
   batch.slab->Seal();
-  engine_.Submit(std::move(batch.slab), batch, where);
+  engine_.Submit(std::move(batch.slab), batch, where, Route::kAuto, batch.callers);
 }
 
 void Batcher::LeaveOutExpired(TaskBatch& batch) {

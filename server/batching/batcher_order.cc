@@ -21,7 +21,8 @@ constexpr size_t kLeastSlabsToKeepOne = 3;
 Start Batcher::HowItStarts(const TaskBatch& batch, Where where) const {
   if (batch.live == 0) return Start::kOnCaller;  // it only ends
   const Slab& slab = *batch.slab;
-  const Start start = engine_.HowItStarts(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where);
+  const Start start =
+      engine_.HowItStarts(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where, batch.callers);
   if (start == Start::kOnDevice && submitting_ > 0) return Start::kLater;
   return start == Start::kLater && in_engine_ == 0 ? Start::kOnDevice : start;
 }

@@ -54,6 +54,7 @@ class ScoreTask {
     CsrShape shape;
     const ContextSums* contexts = nullptr;  // of a kind with contexts
     Priority priority = Priority::kNormal;
+    uint64_t callers = 1;  // requests in the server, this one included
     std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
     std::shared_ptr<const LoadedModel> model;
     BatchKind kind;

@@ -16,6 +16,7 @@ void TaskBatch::Open(SlabHandle empty) {
   writers = 0;
   closed = false;
   priority = Priority::kLow;
+  callers = 1;
   due = Clock::TimePoint::max();
   deadline = Clock::TimePoint::max();
   passed = 0;
@@ -25,6 +26,7 @@ void TaskBatch::Add(ScoreTask& task, const Segment& segment, Clock::TimePoint du
   parts.push_back({&task, segment, task.cursor_->row()});
   ++live;
   priority = std::min(priority, task.work_.priority);
+  callers = std::max(callers, task.work_.callers);
   due = std::min(due, due_for_task);
   deadline = std::min(deadline, task.work_.deadline);
 }

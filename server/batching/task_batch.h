@@ -49,6 +49,7 @@ class TaskBatch : public BatchListener {
   size_t writers = 0;  // threads that are packing or voiding
   bool closed = false;
   Priority priority = Priority::kLow;                   // the highest of its tasks
+  uint64_t callers = 1;                                 // the most that its tasks know of
   Clock::TimePoint due = Clock::TimePoint::max();       // takes no more from then on
   Clock::TimePoint deadline = Clock::TimePoint::max();  // no live part's is before this
   uint32_t passed = 0;  // how often one of a higher priority was sent while this could have been

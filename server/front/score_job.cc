@@ -173,8 +173,8 @@ absl::Status ScoreJob::PrepareReply() {
 }
 
 bool ScoreJob::ScoreAlone(SoloScorer& solo) {
-  const SoloWork work{
-      work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, context_.admission.requests()};
+  work_.callers = context_.admission.requests();
+  const SoloWork work{work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, work_.callers};
   SoloResult result;
   const auto take = [this](const Slab& slab, const Segment& segment) { reply_.Add(slab, segment, 0); };
   const TimePoint begin = context_.clock.Now();

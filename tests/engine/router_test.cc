@@ -106,6 +106,19 @@ TEST_F(RouterTest, TheMoreCallersTheLargerTheBatchesTheyScoreThemselves) {
   EXPECT_FALSE(CallerIsFirst(costs_, request_));
 }
 
+TEST_F(RouterTest, CallersShareThePool) {
+  AddGpus(1);
+  EXPECT_EQ(Choose(5000).route, Route::kPool);
+  const double alone_ns = Choose(5000).predicted_ns;
+  request_.callers = 2;
+  EXPECT_EQ(Choose(5000).route, Route::kCopied);
+  loads_[0].backlog_ns = 50'000;
+  EXPECT_EQ(Choose(5000).route, Route::kPool) << "half of the pool is still sooner than a busy GPU";
+  EXPECT_EQ(Choose(5000).predicted_ns, alone_ns);
+  request_.pool_backlog_ns = 30'000;
+  EXPECT_EQ(Choose(5000).route, Route::kCopied) << "what waits there takes longer, too";
+}
+
 TEST_F(RouterTest, LeavesTheCpuOutWhereGpusAreDemanded) {
   request_.gpus_only = true;
   EXPECT_EQ(Choose(1).route, Route::kInline) << "there are none";

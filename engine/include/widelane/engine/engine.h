@@ -150,9 +150,10 @@ class Engine {
 
   // How a batch of this model, kind and size would start if it were submitted now, where the engine would send it: on
   // the calling thread (if `where` allows that; with the CPU pool's help, too), on an idle CPU pool, on a free lane of
-  // a GPU, or only later. Of a batch that is cut over several GPUs: on one of them.
-  Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
-                    Where where) const;
+  // a GPU, or only later. Of a batch that is cut over several GPUs: on one of them. `callers`: how many requests are at
+  // work on the CPU at once, this one included; each of them makes the others' help dearer.
+  Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
+                    uint64_t callers = 1) const;
   bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                     Where where) const {
     return HowItStarts(model, kind, rows, entries, where) != Start::kLater;
@@ -165,8 +166,7 @@ class Engine {
   std::unique_ptr<Slab> MakeSlab(const SlabOptions& options);
   // Whether ScoreHere would score such a batch now, to be asked before anything is packed: whether the engine's route
   // and the measured costs send it to the calling thread, for 2 ms at most (a route of kInline apart), and fewer
-  // threads are scoring than the CPU has for it. Takes no lock. `callers`: how many requests are at work on the CPU at
-  // once, this one included; each of them makes the others' help dearer.
+  // threads are scoring than the CPU has for it. Takes no lock. `callers`: as in HowItStarts.
   bool IsFirstHere(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                    uint64_t callers = 1) const;
   // Scores a sealed slab of MakeSlab on the calling thread: its status, stages, device and route are set, and its
@@ -176,8 +176,8 @@ class Engine {
   // Scores a sealed batch. Never blocks, unless it scores on the calling thread, for 2 ms at most (a route of kInline
   // apart). May start work on a GPU itself, which then is the calling thread's current one. `route` other than kAuto
   // goes before the engine's own option; one that is not to be had (no GPU, or `where` forbids it) is replaced by the
-  // nearest.
-  void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route = Route::kAuto);
+  // nearest. `callers`: as in HowItStarts.
+  void Submit(SlabHandle slab, BatchListener& listener, Where where, Route route = Route::kAuto, uint64_t callers = 1);
 
   // Scores arrays of any number of rows: cuts them into slabs, packs with all of the engine's threads while devices
   // work on what is packed, and writes the results in the rows' order. Blocks; waits for slabs if others use them.
