@@ -59,6 +59,10 @@ absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
   engine_ = *std::move(engine);
   metrics_.SetDevices(engine_->devices(), !engine_->fallback_reason().empty());
   batcher_ = std::make_unique<Batcher>(*engine_, metrics_, config_.batching, clock_);
+  metrics_.SetUse([this] {
+    const Admission& admission = context_->admission;
+    return ServerUse{admission.rows(), admission.bytes(), admission.reply_bytes(), batcher_->waiting(), engine_->use()};
+  });
   context_->engine.store(engine_.get(), std::memory_order_release);
   context_->batcher.store(batcher_.get(), std::memory_order_release);
   return absl::OkStatus();
@@ -111,6 +115,7 @@ void Server::Impl::Shutdown() {
   if (front_ != nullptr) front_->Shutdown(config_.drain.timeout, hurry_);
   loader_.reset();
   front_.reset();
+  metrics_.KeepUse();
   batcher_.reset();
   registry_.reset();
   engine_.reset();

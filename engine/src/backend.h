@@ -4,6 +4,7 @@
 #ifndef WIDELANE_ENGINE_SRC_BACKEND_H_
 #define WIDELANE_ENGINE_SRC_BACKEND_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -36,6 +37,18 @@ struct LaneWork {
   double expected_ns = 0;
 };
 
+// Bytes that a piece moved over the bus to a GPU, and from it.
+struct CopiedBytes {
+  uint64_t in = 0;
+  uint64_t out = 0;
+};
+
+// Bytes of models' weights on a device now, and how often weights have been brought there.
+struct DeviceWeights {
+  uint64_t bytes = 0;
+  uint64_t uploads = 0;
+};
+
 // One worker's place on a device: buffers, and on a GPU streams. Works on one piece of a batch at a time.
 class Lane {
  public:
@@ -46,6 +59,9 @@ class Lane {
   // Waits until the results are there. Adds launch, transfer_in, compute and transfer_out to `stages`. After an error
   // as with Start. May be called on another thread than Start.
   virtual absl::Status Finish(StageTimes& stages) = 0;
+  // What the work that was started last has moved, or will have: by copies, and by kernels that read and write where
+  // the batch lies. `gpu`: of a device that is several GPUs, in their order.
+  virtual CopiedBytes copied(size_t /*gpu*/) const { return {}; }
 
   // Both, one after the other.
   absl::Status Score(const LaneWork& work, StageTimes& stages) {
@@ -67,6 +83,8 @@ class Device {
   // Any thread. `model` outlives the resident. Errors: RESOURCE_EXHAUSTED before anything is allocated when the weights
   // do not fit into the device's memory or its budget.
   virtual absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) = 0;
+  // Any thread.
+  virtual DeviceWeights weights() const { return {}; }
 };
 
 }  // namespace widelane

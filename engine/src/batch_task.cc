@@ -15,12 +15,15 @@ LaneWork WorkOf(const Piece& piece, size_t device) {
           .expected_ns = piece.predicted_ns};
 }
 
-void NotePiece(const Piece& piece, size_t device, const absl::Status& status, const StageTimes& stages) {
+void NotePiece(const Piece& piece, const PieceResult& result) {
   Slab& slab = *piece.task->slab;
   const std::lock_guard<std::mutex> lock(piece.task->mutex);
-  slab.status.Update(status);
-  for (size_t s = 0; s < kStages; ++s) slab.stages.time[s] = std::max(slab.stages.time[s], stages.time[s]);
-  slab.device = static_cast<int>(device);
+  const bool is_first = slab.device < 0;
+  slab.status.Update(result.status);
+  for (size_t s = 0; s < kStages; ++s) slab.stages.time[s] = std::max(slab.stages.time[s], result.stages.time[s]);
+  slab.begun = is_first ? result.begun : std::min(slab.begun, result.begun);
+  slab.ended = is_first ? result.ended : std::max(slab.ended, result.ended);
+  slab.device = static_cast<int>(result.device);
 }
 
 }  // namespace widelane

@@ -4,6 +4,8 @@
 #define WIDELANE_ENGINE_SRC_BATCH_TASK_H_
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -32,14 +34,23 @@ struct BatchTask {
   BatchListener* listener = nullptr;
   std::vector<Piece> pieces;  // what was cut, kept for its capacity
   std::atomic<uint32_t> pieces_left{0};
-  std::mutex mutex;  // guards slab->status, slab->stages and slab->device while pieces run
+  std::mutex mutex;  // guards what the slab has of how it went while pieces run
 };
 
 // What a lane needs to know of `piece` on engine device `device`.
 LaneWork WorkOf(const Piece& piece, size_t device);
 
-// Notes in the task's slab how `piece` ended on `device`.
-void NotePiece(const Piece& piece, size_t device, const absl::Status& status, const StageTimes& stages);
+// How a piece went.
+struct PieceResult {
+  size_t device = 0;  // that scored it
+  absl::Status status;
+  StageTimes stages;
+  std::chrono::steady_clock::time_point begun;  // its work, and
+  std::chrono::steady_clock::time_point ended;
+};
+
+// Notes it in the task's slab.
+void NotePiece(const Piece& piece, const PieceResult& result);
 
 // Called when a queue has done a piece; the device's load does not count it any more.
 struct PieceDone {

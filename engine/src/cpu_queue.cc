@@ -1,9 +1,12 @@
 #include "cpu_queue.h"
 
+#include <chrono>
+
 namespace widelane {
 
-absl::StatusOr<std::unique_ptr<CpuQueue>> CpuQueue::Create(Device& cpu, size_t capacity, PieceDone done) {
-  std::unique_ptr<CpuQueue> queue(new CpuQueue(capacity, done));
+absl::StatusOr<std::unique_ptr<CpuQueue>> CpuQueue::Create(Device& cpu, BusyMeter& meter, size_t capacity,
+                                                           PieceDone done) {
+  std::unique_ptr<CpuQueue> queue(new CpuQueue(meter, capacity, done));
   for (size_t i = 0; i < cpu.lanes(); ++i) {
     absl::StatusOr<std::unique_ptr<Lane>> lane = cpu.MakeLane();
     if (!lane.ok()) return lane.status();
@@ -39,9 +42,13 @@ void CpuQueue::Work(Lane& lane) {
     if (waiting_.empty()) return;
     const Piece piece = waiting_.Pop();
     lock.unlock();
-    StageTimes stages;
-    const absl::Status status = lane.Score(WorkOf(piece, 0), stages);
-    NotePiece(piece, 0, status, stages);
+    PieceResult result;
+    result.begun = std::chrono::steady_clock::now();
+    meter_.Begin(BusyMeter::Who::kQueue, result.begun);
+    result.status = lane.Score(WorkOf(piece, 0), result.stages);
+    result.ended = std::chrono::steady_clock::now();
+    meter_.End(BusyMeter::Who::kQueue, result.ended);
+    NotePiece(piece, result);
     load_.fetch_sub(1, std::memory_order_acq_rel);
     done_(piece);
     lock.lock();

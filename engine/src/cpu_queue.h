@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "backend.h"
 #include "batch_task.h"
+#include "device_meter.h"
 #include "ring.h"
 
 namespace widelane {
@@ -21,7 +22,8 @@ namespace widelane {
 class CpuQueue {
  public:
   // `capacity` bounds the pieces waiting. Errors: what making a lane says.
-  static absl::StatusOr<std::unique_ptr<CpuQueue>> Create(Device& cpu, size_t capacity, PieceDone done);
+  static absl::StatusOr<std::unique_ptr<CpuQueue>> Create(Device& cpu, BusyMeter& meter, size_t capacity,
+                                                          PieceDone done);
   // After all pieces are done.
   ~CpuQueue();
   CpuQueue(const CpuQueue&) = delete;
@@ -33,9 +35,10 @@ class CpuQueue {
   void Push(const Piece& piece);
 
  private:
-  CpuQueue(size_t capacity, PieceDone done) : done_(done), waiting_(capacity) {}
+  CpuQueue(BusyMeter& meter, size_t capacity, PieceDone done) : meter_(meter), done_(done), waiting_(capacity) {}
   void Work(Lane& lane);
 
+  BusyMeter& meter_;
   const PieceDone done_;
   std::atomic<size_t> load_{0};
   std::mutex mutex_;

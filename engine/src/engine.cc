@@ -43,7 +43,11 @@ absl::Status CheckOptions(const EngineOptions& options) {
 void ReturnSlab::operator()(Slab* slab) const { pool->Return(slab); }
 
 Engine::Impl::Impl(const EngineOptions& options, Backends backends)
-    : options_(options), spin_(SpinTime(options)), backends_(std::move(backends)) {
+    : options_(options),
+      spin_(SpinTime(options)),
+      backends_(std::move(backends)),
+      meters_(backends_.devices.size()),
+      busy_told_(backends_.devices.size()) {
   for (const std::unique_ptr<Device>& device : backends_.devices) infos_.push_back(device->info());
 }
 
@@ -83,7 +87,8 @@ absl::Status Engine::Impl::MakeCpuLanes() {
     pool_lanes_.push_back(helped->get());
     caller_lanes_.push_back(*std::move(helped));
   }
-  absl::StatusOr<std::unique_ptr<CpuQueue>> queue = CpuQueue::Create(cpu, tasks_.size(), {&OnCpuPieceDone, this});
+  absl::StatusOr<std::unique_ptr<CpuQueue>> queue =
+      CpuQueue::Create(cpu, meters_[0].busy, tasks_.size(), {&OnCpuPieceDone, this});
   if (!queue.ok()) return queue.status();
   cpu_queue_ = *std::move(queue);
   return absl::OkStatus();
@@ -97,8 +102,9 @@ absl::Status Engine::Impl::MakeGpuQueues() {
   std::vector<std::thread> makers;
   for (size_t i = 0; i < gpus; ++i) {
     makers.emplace_back([this, i, &made] {
-      made[i] = GpuQueue::Create({.device = i + 1, .resident = i + 1}, *backends_.devices[i + 1], *backends_.devices[0],
-                                 options_.slabs, spin_, {&OnGpuPieceDone, this});
+      made[i] = GpuQueue::Create({.device = i + 1, .resident = i + 1, .meters = {&meters_[i + 1], 1}},
+                                 *backends_.devices[i + 1], *backends_.devices[0], options_.slabs, spin_,
+                                 {&OnGpuPieceDone, this});
     });
   }
   for (std::thread& maker : makers) maker.join();
@@ -113,8 +119,8 @@ absl::Status Engine::Impl::MakeShardedQueue() {
   const std::lock_guard<std::mutex> lock(sharded_mutex_);
   if (sharded_owner_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<GpuQueue>> queue =
-      GpuQueue::Create({.device = 1, .resident = infos_.size()}, *backends_.sharded, *backends_.devices[0],
-                       tasks_.size(), spin_, {&OnGpuPieceDone, this});
+      GpuQueue::Create({.device = 1, .resident = infos_.size(), .meters = absl::MakeSpan(meters_).subspan(1)},
+                       *backends_.sharded, *backends_.devices[0], tasks_.size(), spin_, {&OnGpuPieceDone, this});
   if (!queue.ok()) return queue.status();
   sharded_owner_ = *std::move(queue);
   sharded_queue_.store(sharded_owner_.get(), std::memory_order_release);
@@ -128,6 +134,28 @@ uint64_t Engine::Impl::device_failures() const {
   uint64_t failures = sharded == nullptr ? 0 : sharded->failures();
   for (const std::unique_ptr<GpuQueue>& queue : gpu_queues_) failures += queue->failures();
   return failures;
+}
+
+EngineUse Engine::Impl::use() const {
+  EngineUse use;
+  use.slabs = pool_.size();
+  use.slabs_in_use = pool_.in_use();
+  const GpuQueue* const sharded = sharded_queue_.load(std::memory_order_acquire);
+  const std::lock_guard<std::mutex> lock(use_mutex_);
+  for (size_t i = 0; i < infos_.size(); ++i) {
+    const DeviceMeter& meter = meters_[i];
+    const DeviceWeights weights = backends_.devices[i]->weights();
+    busy_told_[i] = std::max(busy_told_[i], meter.busy.Busy(std::chrono::steady_clock::now()));
+    DeviceUse& device = use.devices.emplace_back();
+    device.lanes = i == 0 ? CpuThreads() : gpu_queues_[i - 1]->lanes() + (sharded == nullptr ? 0 : sharded->lanes());
+    device.lanes_busy = meter.busy.all();
+    device.busy = busy_told_[i];
+    device.bytes_in = meter.bytes_in.load(std::memory_order_relaxed);
+    device.bytes_out = meter.bytes_out.load(std::memory_order_relaxed);
+    device.weight_bytes = weights.bytes;
+    device.weight_uploads = weights.uploads;
+  }
+  return use;
 }
 
 // Small batches whose caller is sure to be first need no look at the devices.
@@ -163,7 +191,7 @@ Start Engine::Impl::HowItStarts(const RouteChoice& choice, const RouteRequest& r
     case Route::kInline:
       return HasThreadToSpare() ? Start::kOnCaller : Start::kLater;
     default:
-      if (cpu_queue_->load() + running_here_.load(std::memory_order_acquire) >= CpuThreads()) return Start::kLater;
+      if (cpu_queue_->load() + RunningHere() >= CpuThreads()) return Start::kLater;
       return request.may_use_caller ? Start::kOnCaller : Start::kOnDevice;
   }
 }
@@ -184,14 +212,16 @@ bool Engine::Impl::IsFirstHere(const LoadedModel& model, const BatchKind& kind, 
 
 bool Engine::Impl::ScoreSolo(Lane& lane, Slab& slab, uint64_t callers) {
   if (!IsFirstHere(*slab.model(), slab.kind(), slab.rows(), slab.entries(), callers)) return false;
-  if (running_here_.fetch_add(1, std::memory_order_acq_rel) >= CpuThreads()) {
-    running_here_.fetch_sub(1, std::memory_order_acq_rel);
+  const auto now = std::chrono::steady_clock::now();
+  BusyMeter& busy = meters_[0].busy;
+  if (busy.Begin(BusyMeter::Who::kCaller, now) >= CpuThreads()) {
+    busy.End(BusyMeter::Who::kCaller, now);
     return false;
   }
   slab.stages = {};
   slab.route = Route::kInline;
-  ScoreOn(lane, slab);
-  running_here_.fetch_sub(1, std::memory_order_acq_rel);
+  ScoreOn(lane, slab, now);
+  busy.End(BusyMeter::Who::kCaller, slab.ended);
   return true;
 }
 
@@ -293,37 +323,40 @@ void Engine::Impl::Submit(SlabHandle slab, BatchListener& listener, Where where,
 }
 
 // Null when as many threads as there are cores are at it, those with lanes of their own among them.
-Lane* Engine::Impl::TakeLane(FreeLanes& lanes) {
+Lane* Engine::Impl::TakeLane(FreeLanes& lanes, std::chrono::steady_clock::time_point now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (lanes.empty() || !HasThreadToSpare()) return nullptr;
   Lane* lane = lanes.back();
   lanes.pop_back();
-  running_here_.fetch_add(1, std::memory_order_acq_rel);
+  meters_[0].busy.Begin(BusyMeter::Who::kCaller, now);
   return lane;
 }
 
 void Engine::Impl::ReturnLane(FreeLanes& lanes, Lane* lane) {
-  running_here_.fetch_sub(1, std::memory_order_acq_rel);
   const std::lock_guard<std::mutex> lock(mutex_);
   lanes.push_back(lane);
 }
 
-void Engine::Impl::ScoreOn(Lane& lane, Slab& slab) {
+void Engine::Impl::ScoreOn(Lane& lane, Slab& slab, std::chrono::steady_clock::time_point begun) {
   const LaneWork work{.model = &slab.model()->model(),
                       .resident = slab.model()->resident(0),
                       .batch = &slab.view(),
                       .first_row = 0,
                       .rows = slab.rows()};
+  slab.begun = begun;
   slab.status = lane.Score(work, slab.stages);
+  slab.ended = std::chrono::steady_clock::now();
   slab.device = 0;
 }
 
 bool Engine::Impl::ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns) {
-  Lane* const lane = TakeLane(lanes);
+  const auto now = std::chrono::steady_clock::now();
+  Lane* const lane = TakeLane(lanes, now);
   if (lane == nullptr) return false;
   AddPoolBacklog(predicted_ns);
-  ScoreOn(*lane, *slab);
+  ScoreOn(*lane, *slab, now);
   AddPoolBacklog(-predicted_ns);
+  meters_[0].busy.End(BusyMeter::Who::kCaller, slab->ended);
   ReturnLane(lanes, lane);
   listener.OnBatchDone(std::move(slab));
   return true;
@@ -440,6 +473,7 @@ bool Engine::uses_gpus() const { return impl_->infos().size() > 1; }
 const std::string& Engine::fallback_reason() const { return impl_->fallback_reason(); }
 const std::string& Engine::left_out() const { return impl_->left_out(); }
 uint64_t Engine::device_failures() const { return impl_->device_failures(); }
+EngineUse Engine::use() const { return impl_->use(); }
 
 CsrLimits Engine::limits() const {
   const SlabOptions& slab = impl_->options().slab;

@@ -16,6 +16,7 @@
 #include "backends.h"
 #include "batch_task.h"
 #include "cpu_queue.h"
+#include "device_meter.h"
 #include "gpu_queue.h"
 #include "measure.h"
 #include "router.h"
@@ -36,6 +37,7 @@ class Engine::Impl {
   const std::string& fallback_reason() const { return backends_.fallback_reason; }
   const std::string& left_out() const { return backends_.left_out; }
   uint64_t device_failures() const;
+  EngineUse use() const;
   widelane::Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                               Where where, uint64_t callers) const;
   std::unique_ptr<Slab> MakeSlab(const SlabOptions& options) const;
@@ -79,19 +81,21 @@ class Engine::Impl {
   // The same for one batch, with which a calling thread is not kept for long.
   RouteRequest BatchRequest(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
                             Where where, Route route, uint64_t callers) const;
-  bool HasThreadToSpare() const { return running_here_.load(std::memory_order_acquire) < CpuThreads(); }
+  bool HasThreadToSpare() const { return RunningHere() < CpuThreads(); }
+  // Batches being scored on their callers' threads.
+  size_t RunningHere() const { return meters_[0].busy.callers(); }
   widelane::Start HowItStarts(const RouteChoice& choice, const RouteRequest& request, const CostTable& costs,
                               const UsableGpus& gpus) const;
 
   // The ways of Submit.
-  static void ScoreOn(Lane& lane, Slab& slab);
+  static void ScoreOn(Lane& lane, Slab& slab, std::chrono::steady_clock::time_point begun);
   bool ScoreHere(FreeLanes& lanes, SlabHandle& slab, BatchListener& listener, double predicted_ns);
   void QueueOnCpu(SlabHandle slab, BatchListener& listener, double predicted_ns);
   void QueueOnGpu(SlabHandle slab, BatchListener& listener, GpuQueue& queue, bool mapped, double predicted_ns,
                   bool start_here);
   void QueueOnGpus(SlabHandle slab, BatchListener& listener, const UsableGpus& gpus, const RouteRequest& request,
                    bool start_here);
-  Lane* TakeLane(FreeLanes& lanes);
+  Lane* TakeLane(FreeLanes& lanes, std::chrono::steady_clock::time_point now);
   void ReturnLane(FreeLanes& lanes, Lane* lane);
   BatchTask& TakeTask(SlabHandle slab, BatchListener& listener);
   void CountDown(const Piece& piece);
@@ -113,8 +117,7 @@ class Engine::Impl {
   SlabPool pool_;
   std::vector<BatchTask> tasks_;
   std::atomic<int64_t> pool_backlog_ns_{0};
-  // Batches being scored on their callers' threads. Apart, since all threads write it.
-  alignas(64) std::atomic<size_t> running_here_{0};
+  std::vector<DeviceMeter> meters_;  // by device
   const std::unique_ptr<HostMemory> solo_memory_ = MakePlainHostMemory();
 
   alignas(64) mutable std::mutex mutex_;
@@ -124,6 +127,10 @@ class Engine::Impl {
   std::vector<std::unique_ptr<Lane>> caller_lanes_;  // all of the two below
   FreeLanes inline_lanes_;                           // work alone
   FreeLanes pool_lanes_;                             // with the pool's help
+
+  // What use() said last of how long devices were busy.
+  mutable std::mutex use_mutex_;
+  mutable std::vector<std::chrono::nanoseconds> busy_told_;
 
   // What models are tried with when they are loaded; a slab apart, so that no request waits for one.
   std::mutex trial_mutex_;

@@ -84,7 +84,8 @@ void GpuQueue::Count(const Piece& piece, int pieces) {
 }
 
 void GpuQueue::StartOn(Lane& lane, const Piece& piece) {
-  Started started{piece, &lane, absl::OkStatus()};
+  Started started{piece, &lane, std::chrono::steady_clock::now(), absl::OkStatus()};
+  for (DeviceMeter& meter : place_.meters) meter.busy.Begin(BusyMeter::Who::kQueue, started.begun);
   started.status =
       failed() ? absl::UnavailableError("the device has failed before") : lane.Start(WorkOf(piece, place_.resident));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -141,25 +142,42 @@ void GpuQueue::FinishPieces() {
 
 void GpuQueue::Finish(Started& started) {
   const Piece& piece = started.piece;
-  StageTimes stages;
-  absl::Status status = started.status.ok() ? started.lane->Finish(stages) : started.status;
+  PieceResult result;
+  result.device = place_.device;
+  result.begun = started.begun;
+  result.status = started.status.ok() ? started.lane->Finish(result.stages) : started.status;
+  result.ended = std::chrono::steady_clock::now();
+  CountEnd(result.ended);
+  if (result.status.ok()) CountBytes(started);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_lanes_.push_back(started.lane);
     startable_.notify_one();
   }
-  size_t device = place_.device;
-  if (!status.ok()) {
-    if (!piece.trial) {
-      failures_.fetch_add(1, std::memory_order_relaxed);
-      failed_.store(true, std::memory_order_relaxed);
-      device = 0;
-      status = fallback_->Score(WorkOf(piece, 0), stages);
-    }
+  if (!result.status.ok() && !piece.trial) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    failed_.store(true, std::memory_order_relaxed);
+    result.device = 0;
+    result.status = fallback_->Score(WorkOf(piece, 0), result.stages);
+    result.ended = std::chrono::steady_clock::now();
   }
-  NotePiece(piece, device, status, stages);
+  NotePiece(piece, result);
   Count(piece, -1);
   done_(piece);
+}
+
+void GpuQueue::CountEnd(TimePoint ended) {
+  for (DeviceMeter& meter : place_.meters) meter.busy.End(BusyMeter::Who::kQueue, ended);
+}
+
+// While the lane is not free yet.
+void GpuQueue::CountBytes(const Started& started) {
+  if (started.piece.trial) return;
+  for (size_t gpu = 0; gpu < place_.meters.size(); ++gpu) {
+    const CopiedBytes copied = started.lane->copied(gpu);
+    place_.meters[gpu].bytes_in.fetch_add(copied.in, std::memory_order_relaxed);
+    place_.meters[gpu].bytes_out.fetch_add(copied.out, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace widelane

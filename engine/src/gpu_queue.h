@@ -20,8 +20,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "backend.h"
 #include "batch_task.h"
+#include "device_meter.h"
 #include "ring.h"
 
 namespace widelane {
@@ -29,8 +31,9 @@ namespace widelane {
 class GpuQueue {
  public:
   struct Place {
-    size_t device;    // index into Engine::devices(), as told to others
-    size_t resident;  // index of its weights in a LoadedModel
+    size_t device;                   // index into Engine::devices(), as told to others
+    size_t resident;                 // index of its weights in a LoadedModel
+    absl::Span<DeviceMeter> meters;  // of the GPU, or of all that share a model
   };
 
   // `cpu` is engine device 0. `capacity` bounds the pieces waiting. Errors: what making a lane says.
@@ -56,10 +59,12 @@ class GpuQueue {
   void Push(const Piece& piece, bool start_here);
 
  private:
+  using TimePoint = std::chrono::steady_clock::time_point;
   // A piece that was started, or could not be.
   struct Started {
     Piece piece;
     Lane* lane = nullptr;
+    TimePoint begun;
     absl::Status status;
   };
 
@@ -67,6 +72,8 @@ class GpuQueue {
   void MakeLanes(Device& cpu);
   void Count(const Piece& piece, int pieces);
   void StartOn(Lane& lane, const Piece& piece);
+  void CountBytes(const Started& started);
+  void CountEnd(TimePoint ended);
   void StartPieces();
   void FinishPieces();
   void Finish(Started& started);

@@ -83,6 +83,8 @@ void Slab::Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind)
   view_ = {};
   status = absl::OkStatus();
   stages = {};
+  begun = {};
+  ended = {};
   device = -1;
   route = Route::kAuto;
 }

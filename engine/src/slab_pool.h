@@ -27,6 +27,12 @@ class SlabPool {
     return absl::OkStatus();
   }
 
+  size_t size() const { return slabs_.size(); }
+  size_t in_use() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return slabs_.size() - free_.size();
+  }
+
   SlabHandle Take() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (free_.empty()) return {nullptr, ReturnSlab{this}};
@@ -53,7 +59,7 @@ class SlabPool {
 
  private:
   std::vector<std::unique_ptr<Slab>> slabs_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<Slab*> free_;
 };

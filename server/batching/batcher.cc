@@ -91,8 +91,9 @@ bool Batcher::FindPlace(ScoreTask& task, Place& place) {
 TaskBatch* Batcher::FindOpen(const ScoreTask& task) {
   for (TaskBatch* batch : unsent_) {
     if (batch->closed || batch->model != task.work_.model.get() || batch->slab->kind() != task.work_.kind) continue;
-    if (task.context_lines() <= batch->slab->RoomForLines() && clock_.Now() < batch->due) return batch;
-    batch->closed = true;
+    const bool has_room = task.context_lines() <= batch->slab->RoomForLines();
+    if (has_room && clock_.Now() < batch->due) return batch;
+    batch->Close(has_room ? batch->due_reason : CloseReason::kRoom);
     return nullptr;
   }
   return nullptr;
@@ -132,13 +133,22 @@ Batcher::Place Batcher::PlaceIn(TaskBatch& batch, ScoreTask& task) {
   const CsrShape room = Room(batch);
   const CsrShape want{task.work_.shape.rows - task.cursor_->row(), task.entries_left_};
   if (want.rows <= room.rows && want.entries <= room.entries) {
+    const CloseReason full = WhyFull(batch, want);
     Claim(want, task, place);
-    batch.closed = want.rows == room.rows || want.entries == room.entries;
+    if (want.rows == room.rows || want.entries == room.entries) batch.Close(full);
   } else {
     place.rest = true;
-    batch.closed = true;
+    batch.Close(WhyFull(batch, want));
   }
   return place;
+}
+
+// For a batch that `want` fills or does not fit into.
+CloseReason Batcher::WhyFull(const TaskBatch& batch, const CsrShape& want) const {
+  const CsrShape slab = batch.slab->Room();
+  const CsrShape room = Room(batch);
+  if (want.rows >= room.rows) return room.rows < slab.rows ? CloseReason::kRows : CloseReason::kRoom;
+  return room.entries < slab.entries ? CloseReason::kEntries : CloseReason::kRoom;
 }
 
 void Batcher::Claim(const CsrShape& take, ScoreTask& task, Place& place) {
@@ -151,7 +161,10 @@ void Batcher::Claim(const CsrShape& take, ScoreTask& task, Place& place) {
   place.part = batch.parts.size();
   place.segment = *batch.slab->Claim(take.rows, take.entries, work.wants, task.context_lines());
   task.last_ = place;
-  batch.Add(task, place.segment, std::min(work.received + max_delay_, work.deadline - kTimeToScore));
+  const TimePoint delayed = work.received + max_delay_;
+  const TimePoint in_time = work.deadline - kTimeToScore;
+  if (in_time < delayed) return batch.Add(task, place.segment, in_time, CloseReason::kDeadline);
+  batch.Add(task, place.segment, delayed, CloseReason::kDelay);
 }
 
 bool Batcher::TakeRest(ScoreTask& task, Place& place) {
@@ -218,6 +231,17 @@ void Batcher::SendAll(Next next, Where where) {
   }
 }
 
+Waiting Batcher::waiting() const {
+  const std::lock_guard lock(mutex_);
+  Waiting sum = lines_.waiting();
+  for (const TaskBatch* batch : unsent_) {
+    sum.requests += batch->waiting.requests;
+    sum.rows += batch->waiting.rows;
+    sum.bytes += batch->waiting.bytes;
+  }
+  return sum;
+}
+
 void Batcher::OnCoreFree() {
   if (!waits_.load(std::memory_order_relaxed)) return;
   Next next;
@@ -235,6 +259,7 @@ void Batcher::Send(TaskBatch& batch, Where where) {
     batch.slab.reset();
     return Retire(batch, /*counted=*/true);
   }
+  observer_.OnBatchClosed(batch.close_reason);
   batch.slab->Seal();
   engine_.Submit(std::move(batch.slab), batch, where, Route::kAuto, batch.callers);
 }
@@ -271,17 +296,16 @@ void Batcher::OnBatchDone(TaskBatch& batch, SlabHandle slab) {
 
 void Batcher::Deliver(const TaskBatch& batch, const Slab& slab) {
   const TimePoint now = clock_.Now();
+  const StageTimes shares = BatchShares(slab);
   observer_.OnBatch(slab);
   observer_.OnDeviceFailures(engine_.device_failures());
   for (const TaskBatch::Part& part : batch.parts) {
     if (part.task == nullptr) continue;
     ScoreTask& task = *part.task;
-    const nanoseconds queue = std::max(nanoseconds(0), nanoseconds(batch.sealed - task.work_.received) - part.pack);
-    observer_.OnSegment(slab.device, queue, part.pack);
     if (!slab.status.ok()) task.Fail(slab.status);
     if (task.HasExpired(now)) task.FailForDeadline();
     if (!task.failed()) task.OnRows(slab, part.segment, part.first_row);
-    task.AddTimes(slab, queue, part.pack, now);
+    task.AddTimes(slab, shares, part.pack);
     task.Release();
   }
 }

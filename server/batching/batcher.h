@@ -40,13 +40,14 @@ struct BatchingOptions {
   uint32_t max_entries = 0;  // the same; a longer row goes alone
 };
 
-// Told of each batch that is done; for metrics. Any thread of the engine.
+// Told of each batch; for metrics. Any thread.
 class BatchObserver {
  public:
   virtual ~BatchObserver() = default;
+  // It goes to the engine.
+  virtual void OnBatchClosed(CloseReason reason) = 0;
+  // It is done.
   virtual void OnBatch(const Slab& slab) = 0;
-  // Time one segment of the batch waited for its slab to be closed, and time it took to pack.
-  virtual void OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) = 0;
   // Engine::device_failures, after each batch.
   virtual void OnDeviceFailures(uint64_t failures) = 0;
 };
@@ -69,6 +70,8 @@ class Batcher {
   void Submit(ScoreTask& task);
   // Goes on with a task after its Resume was called.
   void Continue(ScoreTask& task);
+  // What is packed or in line, and has not been handed to the engine.
+  Waiting waiting() const;
   // A core that scored without the batcher is free again: a batch may have waited for it. Takes no lock unless one
   // waits.
   void OnCoreFree();
@@ -122,14 +125,16 @@ class Batcher {
   CsrShape Room(const TaskBatch& batch) const;
   Place PlaceIn(TaskBatch& batch, ScoreTask& task);
   void Claim(const CsrShape& take, ScoreTask& task, Place& place);
-  Start HowItStarts(const TaskBatch& batch, Where where) const;
+  CloseReason WhyFull(const TaskBatch& batch, const CsrShape& want) const;
+  // `why` it would: kIdle or kLast.
+  Start HowItStarts(const TaskBatch& batch, Where where, CloseReason& why) const;
   bool GoesBefore(const TaskBatch& a, const TaskBatch& b) const;
   bool GoesBefore(const TaskLine& a, const TaskLine& b) const;
   // A writer is done with the batch.
   Next LetGo(TaskBatch& batch, Where where);
   // The waiting batch that goes next, taken out; none when no device can start one.
   Next Pick(Where where);
-  void TakeOut(TaskBatch& batch);
+  void TakeOut(TaskBatch& batch, CloseReason why);
   void Recycle(TaskBatch& batch);
   // Gives slabs to those in line, as long as there are any. They have places then, and are to be resumed.
   void ServeLines(std::vector<ScoreTask*>& served);
@@ -148,7 +153,7 @@ class Batcher {
   const size_t slabs_;
   const uint64_t max_rows_;
   const uint64_t max_entries_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<TaskBatch>> batches_;  // all there ever were; as many as slabs, or a few more
   std::vector<TaskBatch*> free_;
   std::vector<TaskBatch*> unsent_;  // open or waiting; no more than slabs, so a search is short

@@ -18,40 +18,47 @@ constexpr size_t kLeastSlabsToKeepOne = 3;
 
 // When nothing is under way nobody would come for the batch later, so it goes whatever the engine says. One at a time
 // is handed to devices: until the engine has it, it would let another have the same lane.
-Start Batcher::HowItStarts(const TaskBatch& batch, Where where) const {
+Start Batcher::HowItStarts(const TaskBatch& batch, Where where, CloseReason& why) const {
+  why = CloseReason::kIdle;
   if (batch.live == 0) return Start::kOnCaller;  // it only ends
   const Slab& slab = *batch.slab;
   const Start start =
       engine_.HowItStarts(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where, batch.callers);
   if (start == Start::kOnDevice && submitting_ > 0) return Start::kLater;
-  return start == Start::kLater && in_engine_ == 0 ? Start::kOnDevice : start;
+  if (start != Start::kLater || in_engine_ > 0) return start;
+  why = CloseReason::kLast;
+  return Start::kOnDevice;
 }
 
 // Asks for a device under the lock: one that becomes free later finds the batch.
 Batcher::Next Batcher::LetGo(TaskBatch& batch, Where where) {
   --batch.writers;
-  if (batch.ready() && HowItStarts(batch, where) != Start::kLater) return Pick(where);
+  CloseReason why;
+  if (batch.ready() && HowItStarts(batch, where, why) != Start::kLater) return Pick(where);
   WatchFor(batch.deadline);
   if (batch.ready()) {
     waits_.store(true, std::memory_order_relaxed);
-  } else if (!batch.closed && HowItStarts(batch, where) != Start::kLater) {
+  } else if (!batch.closed && HowItStarts(batch, where, why) != Start::kLater) {
     // Nobody else may join once a device waits for it; else a stream of writers could keep the batch open for ever.
-    batch.closed = true;
+    batch.Close(why);
   }
   return {};
 }
 
 Batcher::Next Batcher::Pick(Where where) {
   Next next;
+  CloseReason why_next = CloseReason::kIdle;
   for (TaskBatch* batch : unsent_) {
     if (!batch->ready() || (next.batch != nullptr && !GoesBefore(*batch, *next.batch))) continue;
-    const Start start = HowItStarts(*batch, where);
+    CloseReason why;
+    const Start start = HowItStarts(*batch, where, why);
     if (start == Start::kLater) continue;
+    why_next = why;
     next.batch = batch;
     next.to_device = start == Start::kOnDevice;
   }
   if (next.to_device) ++submitting_;
-  if (next.batch != nullptr) TakeOut(*next.batch);
+  if (next.batch != nullptr) TakeOut(*next.batch, why_next);
   for (const TaskBatch* batch : unsent_) {
     if (!batch->ready()) continue;
     next.more = true;
@@ -61,8 +68,8 @@ Batcher::Next Batcher::Pick(Where where) {
   return next;
 }
 
-void Batcher::TakeOut(TaskBatch& batch) {
-  batch.closed = true;
+void Batcher::TakeOut(TaskBatch& batch, CloseReason why) {
+  batch.Close(why);
   unsent_.erase(std::find(unsent_.begin(), unsent_.end(), &batch));
   ++in_engine_;
   if (batch.live == 0) return;  // it only ends
@@ -138,7 +145,7 @@ bool Batcher::ServeLine(std::vector<ScoreTask*>& served) {
 void Batcher::FillFrom(TaskLine& line, TaskBatch& batch, std::vector<ScoreTask*>& served) {
   while (line.front != nullptr && !batch.closed) {
     if (line.front->context_lines() > batch.slab->RoomForLines()) {
-      batch.closed = true;
+      batch.Close(CloseReason::kRoom);
       return;
     }
     ScoreTask& task = lines_.Pop(line);

@@ -35,7 +35,7 @@ void Batcher::DropPart(TaskBatch& batch, TaskBatch::Part& part, std::vector<Gone
   ScoreTask* const task = part.task;
   batch.Drop(part);
   ++batch.writers;
-  if (batch.live == 0) batch.closed = true;
+  if (batch.live == 0) batch.Close(CloseReason::kIdle);
   gone.push_back({.task = task, .batch = &batch, .segment = part.segment, .alone = batch.live == 0});
 }
 

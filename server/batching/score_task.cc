@@ -1,7 +1,5 @@
 #include "server/batching/score_task.h"
 
-#include <algorithm>
-
 namespace widelane {
 
 void ScoreTask::Start() {
@@ -26,16 +24,10 @@ void ScoreTask::Fail(const absl::Status& status) {
 
 void ScoreTask::FailForDeadline() { Fail(absl::DeadlineExceededError("the deadline passed while the request waited")); }
 
-void ScoreTask::AddTimes(const Slab& slab, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack,
-                         std::chrono::steady_clock::time_point results_ready) {
+void ScoreTask::AddTimes(const Slab& slab, const StageTimes& shares, std::chrono::nanoseconds pack) {
   const std::lock_guard lock(mutex_);
-  for (size_t stage = 0; stage < kStages; ++stage) times_.stages.time[stage] += slab.stages.time[stage];
-  times_.stages[Stage::kPack] += pack;
-  times_.stages[Stage::kQueue] = std::max(times_.stages[Stage::kQueue], queue);
-  times_.device = slab.device;
-  times_.batch_rows = slab.rows();
-  ++times_.batches;
-  times_.results_ready = results_ready;
+  times_.Add(slab, shares);
+  times_.pack += pack;
 }
 
 bool ScoreTask::TryHold() {

@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "server/batching/task_times.h"
 #include "widelane/engine/csr.h"
 #include "widelane/engine/engine.h"
 #include "widelane/engine/route.h"
 #include "widelane/engine/slab.h"
-#include "widelane/engine/stages.h"
 
 namespace widelane {
 
@@ -25,13 +25,11 @@ class TaskBatch;
 enum class Priority : uint8_t { kHigh, kNormal, kLow };
 inline constexpr size_t kPriorities = 3;
 
-// Where a task's time went. A task in one batch has that batch's times; over several batches times of work add up.
-struct TaskTimes {
-  StageTimes stages;  // all but reply
-  int device = -1;    // of the last batch, index into Engine::devices()
-  uint32_t batches = 0;
-  uint64_t batch_rows = 0;  // of the last batch
-  std::chrono::steady_clock::time_point results_ready;
+// What waits to be scored.
+struct Waiting {
+  uint64_t requests = 0;
+  uint64_t rows = 0;   // of them
+  uint64_t bytes = 0;  // as they came
 };
 
 // Owned by the front end. The batcher uses it from Submit until OnDone, from one thread at a time except where said.
@@ -60,6 +58,7 @@ class ScoreTask {
     BatchKind kind;
     uint8_t wants = kWantScores;  // of a kind that gives all outputs
     std::chrono::steady_clock::time_point received;
+    uint64_t bytes = 0;  // that it came in, for whoever watches
   };
   Work work_;
 
@@ -88,9 +87,9 @@ class ScoreTask {
   void FailForDeadline();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   uint32_t context_lines() const { return work_.contexts == nullptr ? 0 : work_.contexts->lines(); }
-  // Adds those of a batch that had rows of the task.
-  void AddTimes(const Slab& slab, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack,
-                std::chrono::steady_clock::time_point results_ready);
+  uint64_t rows_left() const { return work_.shape.rows - cursor_->row(); }
+  // Adds those of a batch that had rows of the task; `shares`: BatchShares.
+  void AddTimes(const Slab& slab, const StageTimes& shares, std::chrono::nanoseconds pack);
   // Takes one more reason to wait; false when the task is done.
   bool TryHold();
   // Drops one of the reasons to wait; the last calls OnDone.

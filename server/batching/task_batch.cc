@@ -15,6 +15,7 @@ void TaskBatch::Open(SlabHandle empty) {
   live = 0;
   writers = 0;
   closed = false;
+  waiting = {};
   priority = Priority::kLow;
   callers = 1;
   due = Clock::TimePoint::max();
@@ -22,12 +23,30 @@ void TaskBatch::Open(SlabHandle empty) {
   passed = 0;
 }
 
-void TaskBatch::Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due_for_task) {
+void TaskBatch::Close(CloseReason why) {
+  if (closed) return;
+  closed = true;
+  close_reason = why;
+}
+
+bool TaskBatch::IsLastPart(const Part& part) {
+  return part.first_row + part.segment.rows == part.task->work_.shape.rows;
+}
+
+void TaskBatch::Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due_for_task, CloseReason why) {
   parts.push_back({&task, segment, task.cursor_->row()});
   ++live;
+  waiting.rows += segment.rows;
+  if (IsLastPart(parts.back())) {
+    ++waiting.requests;
+    waiting.bytes += task.work_.bytes;
+  }
   priority = std::min(priority, task.work_.priority);
   callers = std::max(callers, task.work_.callers);
-  due = std::min(due, due_for_task);
+  if (due_for_task < due) {
+    due = due_for_task;
+    due_reason = why;
+  }
   deadline = std::min(deadline, task.work_.deadline);
 }
 
@@ -41,6 +60,11 @@ TaskBatch::Part* TaskBatch::FindPart(const ScoreTask& task) {
 }
 
 void TaskBatch::Drop(Part& part) {
+  waiting.rows -= part.segment.rows;
+  if (IsLastPart(part)) {
+    --waiting.requests;
+    waiting.bytes -= part.task->work_.bytes;
+  }
   part.task = nullptr;
   --live;
 }

@@ -6,6 +6,7 @@
 #ifndef WIDELANE_SERVER_BATCHING_TASK_BATCH_H_
 #define WIDELANE_SERVER_BATCHING_TASK_BATCH_H_
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,21 @@
 namespace widelane {
 
 class Batcher;
+
+// Why a batch took no more rows.
+enum class CloseReason : uint8_t {
+  kIdle,      // a device, or the thread that had it, could start it
+  kRows,      // as many as are sent together
+  kEntries,   // the same
+  kRoom,      // its slab was full: of rows, entries, results or lines of context sums
+  kDelay,     // it had waited long enough
+  kDeadline,  // one of its requests' was near
+  kAlone,     // one request, scored on the thread that received it
+  kLast,      // nothing was under way whose end it could wait for
+};
+inline constexpr size_t kCloseReasons = 8;
+inline constexpr std::array<const char*, kCloseReasons> kCloseReasonNames = {"idle",  "rows",     "entries", "room",
+                                                                             "delay", "deadline", "alone",   "last"};
 
 class TaskBatch : public BatchListener {
  public:
@@ -33,12 +49,14 @@ class TaskBatch : public BatchListener {
   void OnBatchDone(SlabHandle done) override;
 
   void Open(SlabHandle empty);
-  // Notes that rows of `task` are in it.
-  void Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due);
+  // Notes that rows of `task` are in it, which may not wait for others beyond `due`, for this reason.
+  void Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due, CloseReason why);
   // The task's part, if it has one.
   Part* FindPart(const ScoreTask& task);
   // Nobody waits for this part any more.
   void Drop(Part& part);
+  // Nobody else may join. What it was closed for first is what counts.
+  void Close(CloseReason why);
   // Whether it may be sent: no thread writes into it.
   bool ready() const { return writers == 0; }
 
@@ -48,14 +66,19 @@ class TaskBatch : public BatchListener {
   size_t live = 0;     // parts somebody waits for
   size_t writers = 0;  // threads that are packing or voiding
   bool closed = false;
-  Priority priority = Priority::kLow;                   // the highest of its tasks
-  uint64_t callers = 1;                                 // the most that its tasks know of
-  Clock::TimePoint due = Clock::TimePoint::max();       // takes no more from then on
+  CloseReason close_reason = CloseReason::kIdle;
+  Waiting waiting;                                 // of the live parts; a request counts where its last row is
+  Priority priority = Priority::kLow;              // the highest of its tasks
+  uint64_t callers = 1;                            // the most that its tasks know of
+  Clock::TimePoint due = Clock::TimePoint::max();  // takes no more from then on
+  CloseReason due_reason = CloseReason::kDelay;
   Clock::TimePoint deadline = Clock::TimePoint::max();  // no live part's is before this
   uint32_t passed = 0;  // how often one of a higher priority was sent while this could have been
   Clock::TimePoint sealed;
 
  private:
+  static bool IsLastPart(const Part& part);
+
   Batcher& owner_;
 };
 

@@ -31,6 +31,9 @@ void TaskLines::Add(ScoreTask& task) {
   (task.behind_ == nullptr ? line->back : task.behind_->before_) = &task;
   next = &task;
   task.in_line_ = true;
+  ++waiting_.requests;
+  waiting_.rows += task.rows_left();
+  waiting_.bytes += work.bytes;
   line->deadline = std::min(line->deadline, work.deadline);
 }
 
@@ -53,6 +56,9 @@ void TaskLines::Unlink(TaskLine& line, ScoreTask& task) {
   task.before_ = nullptr;
   task.behind_ = nullptr;
   task.in_line_ = false;
+  --waiting_.requests;
+  waiting_.rows -= task.rows_left();
+  waiting_.bytes -= task.work_.bytes;
 }
 
 void TaskLines::EraseEmpty() {

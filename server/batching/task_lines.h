@@ -33,6 +33,8 @@ class TaskLines {
   // Null when there is none.
   TaskLine* Find(const LoadedModel* model, const BatchKind& kind, Priority priority);
   bool Has(const LoadedModel* model) const;
+  // Those in line, with the rows that are left of them.
+  const Waiting& waiting() const { return waiting_; }
 
   // At the end, or where it was before if it could not use what it was given.
   void Add(ScoreTask& task);
@@ -49,10 +51,11 @@ class TaskLines {
   void RemoveExpired(Clock::TimePoint now, std::vector<ScoreTask*>& expired);
 
  private:
-  static void RemoveExpired(TaskLine& line, Clock::TimePoint now, std::vector<ScoreTask*>& expired);
-  static void Unlink(TaskLine& line, ScoreTask& task);
+  void RemoveExpired(TaskLine& line, Clock::TimePoint now, std::vector<ScoreTask*>& expired);
+  void Unlink(TaskLine& line, ScoreTask& task);
 
   std::vector<TaskLine> lines_;
+  Waiting waiting_;
   uint64_t last_ticket_ = 0;
 };
 

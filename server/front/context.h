@@ -32,6 +32,9 @@ class Admission {
   void GiveRows(uint64_t rows) { rows_.fetch_sub(rows, std::memory_order_relaxed); }
   // The same for a reply.
   absl::Status TakeReplyBytes(uint64_t bytes);
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t rows() const { return rows_.load(std::memory_order_relaxed); }
+  uint64_t reply_bytes() const { return reply_bytes_.load(std::memory_order_relaxed); }
   void GiveReplyBytes(uint64_t bytes) { reply_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
 
  private:

@@ -42,6 +42,7 @@ absl::Status ScoreJob::Admit(uint64_t bytes) {
   }
   if (absl::Status status = context_.admission.Enter(); !status.ok()) return status;
   entered_ = true;
+  work_.bytes = bytes;
   return absl::OkStatus();
 }
 
@@ -177,14 +178,10 @@ bool ScoreJob::ScoreAlone(SoloScorer& solo) {
   const SoloWork work{work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, work_.callers};
   SoloResult result;
   const auto take = [this](const Slab& slab, const Segment& segment) { reply_.Add(slab, segment, 0); };
-  const TimePoint begin = context_.clock.Now();
   if (!solo.Score(*context_.engine.load(std::memory_order_acquire), context_.metrics, context_.clock, work, take,
                   result)) {
     return false;
   }
-  result.times.stages[Stage::kQueue] = begin - work_.received;
-  context_.metrics.OnSegment(result.times.device, result.times.stages[Stage::kQueue],
-                             result.times.stages[Stage::kPack]);
   // The job may be another's when this returns.
   FrontContext& context = context_;
   Conclude(result.status, result.times, result.ignored);
@@ -219,40 +216,52 @@ void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint
     } else {
       reply = reply_.Finish(ignored, nullptr);
     }
-    CountReply(reply.size(), times, ignored);
+    CountReply(reply.size(), ignored);
+    scored_ = &times;
   }
   ReleaseRequest();
   // What is sent to a client that has gone goes nowhere; what is counted is what it saw.
-  if (withdrawn()) return Answer(WhyGone(), {});
+  if (withdrawn()) {
+    scored_ = nullptr;
+    return Answer(WhyGone(), {});
+  }
   Answer(result, std::move(reply));
 }
 
 v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {
-  const TimePoint now = context_.clock.Now();
+  const auto now = std::chrono::steady_clock::now();
   v1::StageTimes to;
-  to.set_queue_ns(Nanoseconds(from.stages[Stage::kQueue]));
-  to.set_pack_ns(Nanoseconds(from.stages[Stage::kPack]));
-  to.set_launch_ns(Nanoseconds(from.stages[Stage::kLaunch]));
-  to.set_transfer_in_ns(Nanoseconds(from.stages[Stage::kTransferIn]));
-  to.set_compute_ns(Nanoseconds(from.stages[Stage::kCompute]));
-  to.set_transfer_out_ns(Nanoseconds(from.stages[Stage::kTransferOut]));
-  to.set_total_ns(Nanoseconds(now - work_.received));
+  to.set_total_ns(Nanoseconds(now - scope_->start()));
   to.set_batches(from.batches);
   to.set_batch_rows(from.batch_rows);
   if (from.batches == 0) return to;
-  to.set_reply_ns(Nanoseconds(now - from.results_ready));
+  const StageTimes stages = RequestStages(from, scope_->start(), now);
+  to.set_queue_ns(Nanoseconds(stages[Stage::kQueue]));
+  to.set_pack_ns(Nanoseconds(stages[Stage::kPack]));
+  to.set_launch_ns(Nanoseconds(stages[Stage::kLaunch]));
+  to.set_transfer_in_ns(Nanoseconds(stages[Stage::kTransferIn]));
+  to.set_compute_ns(Nanoseconds(stages[Stage::kCompute]));
+  to.set_transfer_out_ns(Nanoseconds(stages[Stage::kTransferOut]));
+  to.set_reply_ns(Nanoseconds(stages[Stage::kReply]));
   const auto& devices = context_.engine.load(std::memory_order_acquire)->devices();
   if (from.device >= 0) to.set_device(devices[static_cast<size_t>(from.device)].id);
   return to;
 }
 
-void ScoreJob::CountReply(uint64_t bytes, const TaskTimes& times, uint64_t ignored) {
+// The device's clocks and the server's are the machine's steady one, whatever the schedulers go by.
+void ScoreJob::HandOver(int code) {
+  const CallScope::TimePoint now = scope_->Answer(code);
+  const TaskTimes* const times = std::exchange(scored_, nullptr);
+  if (times == nullptr || times->batches == 0) return;
+  context_.metrics.OnScored(times->device, RequestStages(*times, scope_->start(), now));
+}
+
+void ScoreJob::CountReply(uint64_t bytes, uint64_t ignored) {
   Metrics& metrics = context_.metrics;
   served_->metrics()->rows->Add(static_cast<int64_t>(work_.shape.rows));
   if (ignored > 0) served_->metrics()->ignored_features->Add(static_cast<int64_t>(ignored));
   metrics.OnEntries(work_.shape.entries);
   metrics.OnReplyBytes(bytes);
-  if (times.batches > 0) metrics.OnReplyStage(times.device, context_.clock.Now() - times.results_ready);
 }
 
 void ScoreJob::ReleaseRequest() {

@@ -73,8 +73,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
   FrontContext& context() { return context_; }
   ScoreRequestView& request() { return stream_request_.request; }
   StreamRequestView& stream_request() { return stream_request_; }
-  // The status that Answer sends has been turned into this code.
-  void SetCode(int code) { scope_->set_code(code); }
+  // The status that Answer sends has been turned into this code: gRPC gets it next.
+  void HandOver(int code);
 
  private:
   absl::Status Prepare();
@@ -86,7 +86,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   bool ScoreAlone(SoloScorer& solo);
   void Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored);
   v1::StageTimes MakeStageTimes(const TaskTimes& times) const;
-  void CountReply(uint64_t bytes, const TaskTimes& times, uint64_t ignored);
+  void CountReply(uint64_t bytes, uint64_t ignored);
   void ReleaseRequest();
 
   FrontContext& context_;
@@ -108,6 +108,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   ContextSums context_sums_;
   const ServedModel* served_ = nullptr;
   ReplyWriter reply_;
+  const TaskTimes* scored_ = nullptr;  // of a request that is answered with results, while it is answered
 };
 
 }  // namespace widelane

@@ -68,7 +68,7 @@ grpc::Status ScoringService::ListModels(grpc::ServerContext* /*context*/, const 
   const Counted counted(calls_);
   CallScope scope(context_.metrics, Method::kListModels);
   for (const auto& model : context_.registry.models()) FillInfo(*model, *reply->add_models());
-  scope.set_code(grpc::StatusCode::OK);
+  scope.Answer(grpc::StatusCode::OK);
   return grpc::Status::OK;
 }
 
@@ -79,7 +79,7 @@ grpc::Status ScoringService::GetModel(grpc::ServerContext* /*context*/, const v1
   const auto found = context_.registry.Find(request->model(), request->version());
   if (found.ok()) FillInfo(**found, *reply);
   grpc::Status status = ToGrpcStatus(found.status());
-  scope.set_code(status.error_code());
+  scope.Answer(status.error_code());
   return status;
 }
 

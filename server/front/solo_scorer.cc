@@ -40,7 +40,7 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
   const absl::StatusOr<uint64_t> ignored = PackRows(work.csr, cursor, *slab_, *segment, work.contexts);
   const Clock::TimePoint packed = clock.Now();
   result.times = {};
-  result.times.stages[Stage::kPack] = packed - begin;
+  result.times.pack = packed - begin;
   if (!ignored.ok()) {
     result.status = ignored.status();
     slab_->Close();
@@ -51,13 +51,8 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
   if (scored) {
     result.ignored = *ignored;
     result.status = slab_->status;
-    for (const Stage stage : {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {
-      result.times.stages[stage] = slab_->stages[stage];
-    }
-    result.times.device = slab_->device;
-    result.times.batches = 1;
-    result.times.batch_rows = shape.rows;
-    result.times.results_ready = clock.Now();
+    result.times.Add(*slab_, BatchShares(*slab_));
+    observer.OnBatchClosed(CloseReason::kAlone);
     observer.OnBatch(*slab_);
     if (result.status.ok()) take(*slab_, *segment);
   }

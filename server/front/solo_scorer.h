@@ -41,7 +41,7 @@ class SoloScorer {
   using TakeRows = absl::FunctionRef<void(const Slab& slab, const Segment& segment)>;
 
   // Scores all rows, or does nothing and returns false: the request is large, or the calling thread is not where it
-  // would be done first. `times` has all but queue. The observer is told as of any batch, but for its segment.
+  // would be done first. The observer is told as of any batch.
   bool Score(Engine& engine, BatchObserver& observer, const Clock& clock, const SoloWork& work, TakeRows take,
              SoloResult& result);
 

@@ -71,10 +71,10 @@ void StreamMessage::Handle(CodedInputStream& in, int size, TimePoint deadline, S
 }
 
 void StreamMessage::Answer(const absl::Status& status, ReplySlices reply) {
-  SetCode(static_cast<int>(status.code()));
   reply_ = status.ok() ? std::move(reply) : ErrorReply(status);
   const int field = status.ok() ? v1::StreamReply::kReplyFieldNumber : v1::StreamReply::kErrorFieldNumber;
   header_ = Header(stream_request().id, field, reply_.size());
+  HandOver(static_cast<int>(status.code()));
   stream_.OnAnswered(*this);
 }
 

@@ -55,7 +55,7 @@ absl::Status UnaryCall::ReadRequest() {
 
 void UnaryCall::Answer(const absl::Status& status, ReplySlices reply) {
   const grpc::Status sent = ToGrpcStatus(status);
-  SetCode(sent.error_code());
+  HandOver(sent.error_code());
   if (sent.ok()) {
     const grpc::ByteBuffer bytes(reply.slices.data(), reply.count);
     rpc_->writer.Finish(bytes, sent, &finish_tag_);

@@ -11,21 +11,28 @@ namespace widelane {
 
 class CallScope {
  public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
   CallScope(Metrics& metrics, Method method) : metrics_(metrics), method_(method) { metrics_.OnCallStart(); }
-  ~CallScope() { metrics_.OnCallEnd(method_, code_, std::chrono::steady_clock::now() - start_); }
+  ~CallScope() { metrics_.OnCallEnd(method_, code_, answered_ - start_, std::chrono::steady_clock::now() - answered_); }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
-  std::chrono::steady_clock::time_point start() const { return start_; }
-  // The code that is sent to the caller.
-  void set_code(int code) { code_ = code; }
+  TimePoint start() const { return start_; }
+  // The outcome is known, and told to the caller with this code: from here on it is only sent. Once; returns when.
+  TimePoint Answer(int code) {
+    code_ = code;
+    answered_ = std::chrono::steady_clock::now();
+    return answered_;
+  }
 
  private:
   static constexpr int kUnknown = 2;
 
   Metrics& metrics_;
   const Method method_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const TimePoint start_ = std::chrono::steady_clock::now();
+  TimePoint answered_ = start_;
   int code_ = kUnknown;
 };
 

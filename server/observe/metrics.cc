@@ -22,6 +22,11 @@ constexpr char kDeadline[] = "deadline";
 constexpr auto kCounter = prometheus::MetricType::Counter;
 constexpr const char* kStateNames[] = {"loading", "available", "failed"};
 
+// That a batch goes through, as opposed to its requests.
+constexpr Stage kBatchStages[] = {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut};
+
+constexpr bool IsScoring(Method method) { return method == Method::kScore || method == Method::kScoreStream; }
+
 double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
@@ -36,15 +41,20 @@ prometheus::Family<prometheus::Gauge>& Metrics::Gauges(const char* name, const c
 
 Metrics::Metrics()
     : request_duration_("widelane_request_duration_seconds",
-                        "Time from when a call's request was read to when its status was sent, all outcomes.",
+                        "Time from when a call's request was read to when its reply was handed to gRPC, all outcomes.",
                         DurationBounds()),
-      stage_duration_("widelane_stage_duration_seconds",
-                      "Time in each stage: queue and pack for each part of a request, reply for each request, others "
-                      "for each batch.",
+      send_duration_("widelane_reply_send_duration_seconds",
+                     "Time from when a reply was handed to gRPC to when gRPC was done with it.", DurationBounds()),
+      stage_duration_("widelane_stage_duration_seconds", "Time of each batch in each stage, as the device measured it.",
                       DurationBounds()),
+      request_stage_duration_("widelane_request_stage_duration_seconds",
+                              "Time of each request that was scored in each stage; they add up to its duration.",
+                              DurationBounds()),
       batch_rows_("widelane_batch_rows", "Rows of each batch.", SizeBounds()),
       batch_entries_("widelane_batch_entries", "Entries of each batch.", SizeBounds()),
       batches_(kCounter, "widelane_batches_total", "Batches that were scored."),
+      closed_family_(kCounter, "widelane_batches_closed_total",
+                     "Batches that were sent to be scored, by why they took no more rows."),
       rows_(kCounter, "widelane_rows_total", "Rows that were scored and answered."),
       ignored_features_(kCounter, "widelane_ignored_features_total",
                         "Entries of features the model does not have, where it ignores them."),
@@ -64,10 +74,16 @@ Metrics::Metrics()
                          "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")) {
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
+    if (IsScoring(static_cast<Method>(method))) {
+      sends_[method] = &send_duration_.Add({{"method", kMethodNames[method]}});
+    }
     for (size_t code = 0; code < kStatusCodes; ++code) {
       requests_[method][code] = &requests_family_.Add(
           {{"method", kMethodNames[method]}, {"code", StatusCodeName(static_cast<grpc::StatusCode>(code))}});
     }
+  }
+  for (size_t reason = 0; reason < kCloseReasons; ++reason) {
+    closed_[reason] = &closed_family_.Add({{"reason", kCloseReasonNames[reason]}});
   }
   auto& refused =
       Counters("widelane_refused_total", "Requests refused for a limit or for a deadline that had passed on arrival.");
@@ -93,14 +109,20 @@ void Metrics::SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back)
     device_info_
         .Add({{"device", info.id}, {"index", absl::StrCat(info.index)}, {"name", info.name}, {"pci", info.pci_address}})
         .Set(1);
+    device_ids_.push_back(info.id);
     DeviceMetrics& metrics = devices_.emplace_back();
     for (size_t route = 0; route < kRoutes; ++route) {
       metrics.batches[route] = &batches_.Add({{"device", info.id}, {"route", kRouteNames[route]}});
     }
     metrics.batch_rows = &batch_rows_.Add({{"device", info.id}});
     metrics.batch_entries = &batch_entries_.Add({{"device", info.id}});
+    for (const Stage stage : kBatchStages) {
+      const auto index = static_cast<size_t>(stage);
+      metrics.stages[index] = &stage_duration_.Add({{"stage", kStageNames[index]}, {"device", info.id}});
+    }
     for (size_t stage = 0; stage < kStages; ++stage) {
-      metrics.stages[stage] = &stage_duration_.Add({{"stage", kStageNames[stage]}, {"device", info.id}});
+      metrics.request_stages[stage] =
+          &request_stage_duration_.Add({{"stage", kStageNames[stage]}, {"device", info.id}});
     }
   }
 }
@@ -160,12 +182,31 @@ void Metrics::SetReady(bool ready, size_t models_available) {
   models_available_->Set(static_cast<double>(models_available));
 }
 
+void Metrics::SetUse(std::function<ServerUse()> ask) {
+  const std::lock_guard lock(use_mutex_);
+  ask_for_use_ = std::move(ask);
+}
+
+void Metrics::KeepUse() {
+  const std::lock_guard lock(use_mutex_);
+  if (ask_for_use_ == nullptr) return;
+  kept_use_ = ask_for_use_();
+  ask_for_use_ = nullptr;
+}
+
+std::optional<ServerUse> Metrics::Use() const {
+  const std::lock_guard lock(use_mutex_);
+  if (ask_for_use_ == nullptr) return kept_use_;
+  return ask_for_use_();
+}
+
 void Metrics::OnCallStart() { in_flight_->Add(1); }
 
-void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration) {
+void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send) {
   const auto index = static_cast<size_t>(method);
   requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1);
   durations_[index]->Observe(Seconds(duration));
+  if (sends_[index] != nullptr) sends_[index]->Observe(Seconds(send));
   in_flight_->Add(-1);
 }
 
@@ -177,9 +218,11 @@ void Metrics::OnRefused(const absl::Status& status) {
   }
 }
 
-void Metrics::OnReplyStage(int device, std::chrono::nanoseconds reply) {
-  if (device < 0) return;
-  devices_[static_cast<size_t>(device)].stages[static_cast<size_t>(Stage::kReply)]->Observe(Seconds(reply));
+void Metrics::OnScored(int device, const StageTimes& stages) {
+  const DeviceMetrics& metrics = devices_[static_cast<size_t>(device)];
+  for (size_t stage = 0; stage < kStages; ++stage) {
+    if (stages.time[stage].count() > 0) metrics.request_stages[stage]->Observe(Seconds(stages.time[stage]));
+  }
 }
 
 void Metrics::OnBatch(const Slab& slab) {
@@ -188,16 +231,9 @@ void Metrics::OnBatch(const Slab& slab) {
   device.batches[static_cast<size_t>(slab.route)]->Add(1);
   device.batch_rows->Observe(slab.rows());
   device.batch_entries->Observe(slab.entries());
-  for (const Stage stage : {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {
-    device.stages[static_cast<size_t>(stage)]->Observe(Seconds(slab.stages[stage]));
+  for (const Stage stage : kBatchStages) {
+    if (slab.stages[stage].count() > 0) device.stages[static_cast<size_t>(stage)]->Observe(Seconds(slab.stages[stage]));
   }
-}
-
-void Metrics::OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) {
-  if (device < 0) return;
-  const DeviceMetrics& metrics = devices_[static_cast<size_t>(device)];
-  metrics.stages[static_cast<size_t>(Stage::kQueue)]->Observe(Seconds(queue));
-  metrics.stages[static_cast<size_t>(Stage::kPack)]->Observe(Seconds(pack));
 }
 
 void Metrics::OnDeviceFailures(uint64_t failures) {
@@ -211,12 +247,16 @@ void Metrics::OnDeviceFailures(uint64_t failures) {
 
 std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
-  for (const HistogramFamily* family : {&request_duration_, &stage_duration_, &batch_rows_, &batch_entries_}) {
+  for (const HistogramFamily* family : {&request_duration_, &send_duration_, &stage_duration_, &request_stage_duration_,
+                                        &batch_rows_, &batch_entries_}) {
     families.push_back(family->Collect());
   }
-  for (const CountFamily* family : {&batches_, &rows_, &ignored_features_, &entries_family_, &message_bytes_,
-                                    &requests_family_, &in_flight_family_, &streams_family_}) {
+  for (const CountFamily* family : {&batches_, &closed_family_, &rows_, &ignored_features_, &entries_family_,
+                                    &message_bytes_, &requests_family_, &in_flight_family_, &streams_family_}) {
     families.push_back(family->Collect());
+  }
+  if (const std::optional<ServerUse> use = Use()) {
+    for (prometheus::MetricFamily& family : UseMetrics(*use, device_ids_)) families.push_back(std::move(family));
   }
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));
   // A family without children has nothing to say yet.

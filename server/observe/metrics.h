@@ -10,7 +10,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +27,10 @@
 #include "server/models/registry.h"
 #include "server/observe/counter.h"
 #include "server/observe/histogram.h"
+#include "server/observe/use_metrics.h"
 #include "widelane/engine/device.h"
 #include "widelane/engine/route.h"
+#include "widelane/engine/stages.h"
 
 namespace widelane {
 
@@ -53,10 +58,14 @@ class Metrics : public BatchObserver {
   // The model has left LOADING, after so long; `devices` are the engine's.
   void OnModelState(const ServedModel& model, const std::vector<DeviceInfo>& devices, std::chrono::nanoseconds time);
   void SetReady(bool ready, size_t models_available);
+  // Where the page's UseMetrics come from, until KeepUse. Called by one thread at a time.
+  void SetUse(std::function<ServerUse()> ask);
+  // What was to be asked goes: the page keeps what it tells now.
+  void KeepUse();
 
-  // Around each call, and each message of a stream.
+  // Around each call, and each request of a stream; `duration` until it was answered, then `send`.
   void OnCallStart();
-  void OnCallEnd(Method method, int code, std::chrono::nanoseconds duration);
+  void OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send);
   // Around each stream.
   void OnStreamStart() { streams_open_->Add(1); }
   void OnStreamEnd() { streams_open_->Add(-1); }
@@ -64,11 +73,12 @@ class Metrics : public BatchObserver {
   void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
   void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
   void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
-  void OnReplyStage(int device, std::chrono::nanoseconds reply);
+  // A request was answered with results; `device` had its last rows.
+  void OnScored(int device, const StageTimes& stages);
 
   // BatchObserver.
+  void OnBatchClosed(CloseReason reason) override { closed_[static_cast<size_t>(reason)]->Add(1); }
   void OnBatch(const Slab& slab) override;
-  void OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) override;
   void OnDeviceFailures(uint64_t failures) override;
 
   // The page in Prometheus' text format.
@@ -81,7 +91,8 @@ class Metrics : public BatchObserver {
     std::array<Count*, kRoutes> batches{};  // by Route
     Histogram* batch_rows = nullptr;
     Histogram* batch_entries = nullptr;
-    std::array<Histogram*, kStages> stages{};
+    std::array<Histogram*, kStages> stages{};          // of batches, of those that batches have
+    std::array<Histogram*, kStages> request_stages{};  // of requests
   };
   struct Refusal {
     const char* reason;
@@ -90,14 +101,18 @@ class Metrics : public BatchObserver {
 
   prometheus::Family<prometheus::Counter>& Counters(const char* name, const char* help);
   prometheus::Family<prometheus::Gauge>& Gauges(const char* name, const char* help);
+  std::optional<ServerUse> Use() const;
   void SetRouteCost(const ServedModel& model, const DeviceInfo& device, const RouteCost& cost);
 
   prometheus::Registry registry_;
   HistogramFamily request_duration_;
+  HistogramFamily send_duration_;
   HistogramFamily stage_duration_;
+  HistogramFamily request_stage_duration_;
   HistogramFamily batch_rows_;
   HistogramFamily batch_entries_;
   CountFamily batches_;
+  CountFamily closed_family_;
   CountFamily rows_;
   CountFamily ignored_features_;
   CountFamily entries_family_;
@@ -114,6 +129,8 @@ class Metrics : public BatchObserver {
 
   std::array<std::array<Count*, kStatusCodes>, kMethods> requests_{};
   std::array<Histogram*, kMethods> durations_{};
+  std::array<Histogram*, kMethods> sends_{};  // null where gRPC does not tell
+  std::array<Count*, kCloseReasons> closed_{};
   std::vector<Refusal> refusals_;
   Count* in_flight_ = nullptr;
   Count* streams_open_ = nullptr;
@@ -127,7 +144,12 @@ class Metrics : public BatchObserver {
   std::atomic<uint64_t> failures_seen_{0};
 
   std::vector<DeviceMetrics> devices_;
+  std::vector<std::string> device_ids_;
   std::vector<std::unique_ptr<ModelMetrics>> models_;
+
+  mutable std::mutex use_mutex_;  // held while it is asked for
+  std::function<ServerUse()> ask_for_use_;
+  std::optional<ServerUse> kept_use_;
 };
 
 }  // namespace widelane

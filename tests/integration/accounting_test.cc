@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/expect.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/held_server.h"
 #include "tests/support/http.h"
+#include "tests/support/process.h"
 #include "tests/support/rows.h"
 #include "tests/support/test_server.h"
+#include "tests/support/ways.h"
 
 namespace widelane::test {
 namespace {
@@ -38,6 +44,119 @@ TEST(AccountingTest, CountsRequestsByStatusAndRowsApart) {
   EXPECT_EQ(MetricValue(page, "widelane_models_available"), 1.0);
 }
 
+using grpc::StatusCode;
+using std::chrono::seconds;
+
+// Requests that are under way at once, by one of the ways.
+class Asker {
+ public:
+  Asker(Way way, v1::Scoring::Stub& stub) : way_(way), stub_(stub), stream_(stub) {}
+
+  // It may take `time` of the server's clock.
+  void Send(const v1::ScoreRequest& request, seconds time = kCallLimit) {
+    ++sent_;
+    if (way_ == Way::kScore) {
+      calls_.Send(stub_, request, time);
+    } else {
+      ASSERT_TRUE(stream_.Send(sent_, request, static_cast<uint32_t>(std::chrono::milliseconds(time).count())));
+    }
+  }
+  // The last one; of a stream all.
+  void Cancel() { way_ == Way::kScore ? calls_.Cancel(sent_ - 1) : stream_.Cancel(); }
+  // How many ended with each code. Waits for all.
+  std::map<StatusCode, int> Codes() {
+    std::map<StatusCode, int> codes;
+    for (size_t i = 0; i < sent_; ++i) ++codes[way_ == Way::kScore ? calls_.Wait(i).status.error_code() : NextCode()];
+    return codes;
+  }
+
+ private:
+  StatusCode NextCode() {
+    v1::StreamReply reply;
+    if (!stream_.Receive(reply)) return StatusCode::UNKNOWN;
+    return static_cast<StatusCode>(reply.error().code());
+  }
+
+  const Way way_;
+  v1::Scoring::Stub& stub_;
+  PendingCalls calls_;
+  ScoreStream stream_;
+  size_t sent_ = 0;
+};
+
+class OutcomesTest : public ::testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Ways, OutcomesTest, ::testing::ValuesIn(kWays), WayName);
+
+TEST_P(OutcomesTest, EachIsCountedOnceAsWhatWasSent) {
+  FakeClock clock;
+  HeldServer server(
+      {{"id1", Id1()}}, [](ServerConfig& config) { config.limits.max_queued_requests = 4; }, &clock);
+  const std::string method = GetParam() == Way::kScore ? "method=\"Score\"" : "method=\"ScoreStream\"";
+  const auto ended = [&](const std::string& code) {
+    return server.Metric("widelane_requests_total", {method, "code=\"" + code + "\""});
+  };
+  const auto score = [&](const v1::ScoreRequest& request) {
+    return Score(GetParam(), server.stub(), request).status.error_code();
+  };
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(score(Id1Request({1})), StatusCode::OK);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(score(Request("id1", PlainRows({{{1, 1.0f}}}))), StatusCode::INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(score(Request("stranger", PlainRows({WireRow{}}))), StatusCode::NOT_FOUND);
+  ASSERT_TRUE(server.WaitForInFlight(0));
+
+  // The tenth good one keeps the device busy; behind it two run out of time, and one is not wanted any more.
+  Asker asker(GetParam(), server.stub());
+  Asker canceller(GetParam(), server.stub());
+  server.device().Block();
+  const uint64_t batches = server.batches();
+  asker.Send(Id1Request({1}));
+  ASSERT_TRUE(server.WaitForBatches(batches + 1));
+  for (int i = 0; i < 2; ++i) asker.Send(Id1Request({1}), seconds(30));
+  canceller.Send(Id1Request({1, 2}));
+  ASSERT_TRUE(server.WaitForInFlight(4));
+  ASSERT_TRUE(Eventually([&] { return server.Metric("widelane_queued_requests") == 3; }));
+  EXPECT_EQ(server.Metric("widelane_queued_rows"), 4);
+  EXPECT_GT(server.Metric("widelane_queued_bytes"), 0);
+  EXPECT_EQ(server.Metric("widelane_rows_in_flight"), 5);
+  EXPECT_GT(server.Metric("widelane_request_bytes_in_flight"), 0);
+  EXPECT_GT(server.Metric("widelane_reply_bytes_in_flight"), 0);
+  EXPECT_EQ(server.Metric("widelane_lanes_busy", {"device=\"GPU-fake-0\""}), 1);
+  EXPECT_GE(server.Metric("widelane_slabs_in_use"), 2);
+  asker.Send(Id1Request({1}));  // there is no room for it
+  ASSERT_TRUE(Eventually([&] { return ended("RESOURCE_EXHAUSTED") == 1; }));
+  canceller.Cancel();
+  ASSERT_TRUE(server.WaitForInFlight(3));
+  clock.Advance(seconds(31));
+  ASSERT_TRUE(server.WaitForInFlight(1));
+  server.device().Unblock();
+  const std::map<StatusCode, int> codes = {
+      {StatusCode::OK, 1}, {StatusCode::DEADLINE_EXCEEDED, 2}, {StatusCode::RESOURCE_EXHAUSTED, 1}};
+  EXPECT_EQ(asker.Codes(), codes);
+
+  server.device().set_failure(absl::InternalError("the fake GPU fell off the bus"));
+  server.cpu().set_failure(absl::InternalError("the fake CPU is on fire"));
+  EXPECT_EQ(score(Id1Request({1})), StatusCode::INTERNAL);
+
+  ASSERT_TRUE(server.WaitForInFlight(0));
+  EXPECT_EQ(ended("OK"), 10);
+  EXPECT_EQ(ended("INVALID_ARGUMENT"), 3);
+  EXPECT_EQ(ended("DEADLINE_EXCEEDED"), 2);
+  EXPECT_EQ(ended("CANCELLED"), 1);
+  EXPECT_EQ(ended("RESOURCE_EXHAUSTED"), 1);
+  EXPECT_EQ(ended("NOT_FOUND"), 1);
+  EXPECT_EQ(ended("INTERNAL"), 1);
+  EXPECT_EQ(server.Metric("widelane_requests_total", {method}), 19);
+  EXPECT_EQ(server.Metric("widelane_request_duration_seconds_count", {method}), 19);
+  EXPECT_EQ(server.Metric("widelane_refused_total"), 1);
+  EXPECT_EQ(server.Metric("widelane_rows_total", {"model=\"id1\""}), 10);
+  for (const char* gauge : {"widelane_rows_in_flight", "widelane_request_bytes_in_flight",
+                            "widelane_reply_bytes_in_flight", "widelane_queued_requests", "widelane_queued_rows",
+                            "widelane_queued_bytes", "widelane_slabs_in_use", "widelane_lanes_busy"}) {
+    EXPECT_TRUE(Eventually([&] { return server.Metric(gauge) == 0; })) << gauge;
+  }
+}
+
 TEST(AccountingTest, SeriesOfAModelAreThereFromTheStart) {
   TestServer server({{"r4", R4()}});
   const std::string page = server.Metrics();
@@ -54,6 +173,17 @@ TEST(AccountingTest, ThePageIsPlainText) {
   EXPECT_NE(reply.head.find("text/plain; version=0.0.4; charset=utf-8"), std::string::npos) << reply.head;
   EXPECT_EQ(reply.body.back(), '\n');
   EXPECT_EQ(HttpGet(server.server().http_address(), "/nothing").status, 404);
+}
+
+TEST(AccountingTest, PrometheusHasNothingToSayAboutThePage) {
+  const std::string promtool = FindProgram("promtool");
+  if (promtool.empty()) GTEST_SKIP() << "promtool (prometheus) is not installed";
+  TestServer server({{"r4", R4()}});
+  ExpectOk(server.Score(Request("r4", PlainRows({{{2, 3.0f}}}))).status);
+  const TempDir files;
+  const std::string page = files.Write("page", server.Metrics());
+  const Finished checked = RunProgram({"/bin/sh", "-c", promtool + " check metrics < " + page});
+  EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
 }
 
 }  // namespace

@@ -24,12 +24,6 @@ void CountingObserver::OnBatch(const Slab& slab) {
   ++batches;
 }
 
-void CountingObserver::OnSegment(int /*device*/, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) {
-  EXPECT_GE(queue.count(), 0);
-  EXPECT_GE(pack.count(), 0);
-  ++segments;
-}
-
 Resumer::~Resumer() {
   {
     const std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -24,13 +25,13 @@ namespace widelane::test {
 class CountingObserver : public BatchObserver {
  public:
   void OnBatch(const Slab& slab) override;
-  void OnSegment(int device, std::chrono::nanoseconds queue, std::chrono::nanoseconds pack) override;
+  void OnBatchClosed(CloseReason reason) override { ++closed[static_cast<size_t>(reason)]; }
   void OnDeviceFailures(uint64_t /*failures*/) override {}
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> rows{0};
   std::atomic<uint64_t> most_rows{0};  // of a batch
   std::atomic<uint64_t> most_entries{0};
-  std::atomic<uint64_t> segments{0};
+  std::array<std::atomic<uint64_t>, kCloseReasons> closed{};
 };
 
 // Runs resumed tasks, as the front end's threads do.

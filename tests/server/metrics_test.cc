@@ -64,6 +64,7 @@ TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
   const std::unique_ptr<Engine> engine = *Engine::Create(options);
   Metrics metrics;
   metrics.SetDevices(engine->devices(), false);
+  metrics.SetUse([&engine] { return ServerUse{0, 0, 0, {}, engine->use()}; });
   ServedModel served({"m", 1, ""}, metrics.AddModel({"m", 1, ""}));
   served.SetAvailable(*engine->Load(test::R4()));
   metrics.OnModelState(served, engine->devices(), std::chrono::milliseconds(1));

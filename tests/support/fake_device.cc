@@ -70,6 +70,10 @@ class FakeLane : public Lane {
     return absl::OkStatus();
   }
 
+  CopiedBytes copied(size_t /*gpu*/) const override {
+    return {work_.rows * kFakeRowBytesIn, work_.rows * kFakeRowBytesOut};
+  }
+
   absl::Status Finish(StageTimes& stages) override {
     const auto begin = std::chrono::steady_clock::now();
     if (absl::Status status = control_->Obey(); !status.ok()) return status;
@@ -184,6 +188,7 @@ absl::StatusOr<std::unique_ptr<Lane>> FakeDevice::MakeLane() { return std::make_
 
 absl::StatusOr<std::unique_ptr<ResidentModel>> FakeDevice::Load(const Model& /*model*/) {
   if (absl::Status status = control_->BeginLoad(); !status.ok()) return status;
+  ++loads_;
   return std::make_unique<ResidentModel>();
 }
 

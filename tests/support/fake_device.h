@@ -57,6 +57,10 @@ class FakeDeviceControl {
   absl::Status load_failure_;
 };
 
+// What a fake GPU says that it moved for each row.
+inline constexpr uint64_t kFakeRowBytesIn = 8;
+inline constexpr uint64_t kFakeRowBytesOut = 4;
+
 class FakeDevice : public Device {
  public:
   FakeDevice(DeviceInfo info, size_t lanes, std::shared_ptr<FakeDeviceControl> control)
@@ -70,11 +74,13 @@ class FakeDevice : public Device {
   size_t lanes() const override { return lanes_; }
   absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override;
   absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) override;
+  DeviceWeights weights() const override { return {0, loads_}; }
 
  private:
   const DeviceInfo info_;
   const size_t lanes_;
   const std::shared_ptr<FakeDeviceControl> control_;
+  std::atomic<uint64_t> loads_{0};
 };
 
 }  // namespace widelane::test

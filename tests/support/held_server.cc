@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kPatience{30};
 
 HeldServer::HeldServer(const TestServer::Models& models, const TestServer::Configure& configure, Clock* clock) {
   std::vector<std::unique_ptr<Device>> devices;
-  devices.push_back(FakeDevice::Cpu(std::make_shared<FakeDeviceControl>()));
+  devices.push_back(FakeDevice::Cpu(cpu_));
   devices.push_back(FakeDevice::Gpu(0, device_, 1));
   const auto on_gpu = [&configure](ServerConfig& config) {
     config.engine.route = Route::kCopied;

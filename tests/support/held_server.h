@@ -31,6 +31,8 @@ class HeldServer {
 
   TestServer* operator->() { return server_.get(); }
   FakeDeviceControl& device() { return *device_; }
+  // What stands in for a device that failed.
+  FakeDeviceControl& cpu() { return *cpu_; }
   v1::Scoring::Stub& stub() { return server_->stub(); }
   // Begun since the models were loaded.
   uint64_t batches() const { return device_->batches() - loaded_batches_; }
@@ -46,6 +48,7 @@ class HeldServer {
   double Ended(const std::string& code) const { return Metric("widelane_requests_total", {"code=\"" + code + "\""}); }
 
  private:
+  const std::shared_ptr<FakeDeviceControl> cpu_ = std::make_shared<FakeDeviceControl>();
   const std::shared_ptr<FakeDeviceControl> device_ = std::make_shared<FakeDeviceControl>();
   std::unique_ptr<TestServer> server_;
   uint64_t loaded_batches_ = 0;

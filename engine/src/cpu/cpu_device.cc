@@ -1,6 +1,7 @@
 #include "cpu/cpu_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -46,14 +47,30 @@ class Scratch {
   std::vector<double> shares_;
 };
 
+// Of the models that are loaded.
+struct CpuWeights {
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<uint64_t> loads{0};
+};
+
 // The weights stay where the model has them.
 class CpuModel : public ResidentModel {
  public:
-  explicit CpuModel(const Model& model)
+  CpuModel(const Model& model, std::shared_ptr<CpuWeights> weights)
       : kernel_model{model.weights(), model.bias().data(), model.scale().data(), model.max_weight(),
-                     model.outputs(), model.weight_type(), model.link(),         model.weight_bytes() > kCacheBytes} {}
+                     model.outputs(), model.weight_type(), model.link(),         model.weight_bytes() > kCacheBytes},
+        bytes_(model.weight_bytes()),
+        weights_(std::move(weights)) {
+    weights_->bytes += bytes_;
+    ++weights_->loads;
+  }
+  ~CpuModel() override { weights_->bytes -= bytes_; }
 
   const KernelModel kernel_model;
+
+ private:
+  const uint64_t bytes_;
+  const std::shared_ptr<CpuWeights> weights_;
 };
 
 // The thread pool and its scratch, shared by the lanes.
@@ -140,12 +157,14 @@ class CpuDevice : public Device {
   absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override { return std::make_unique<CpuLane>(shared_, false); }
   std::unique_ptr<Lane> MakeInlineLane() { return std::make_unique<CpuLane>(shared_, true); }
   absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) override {
-    return std::make_unique<CpuModel>(model);
+    return std::make_unique<CpuModel>(model, weights_);
   }
+  DeviceWeights weights() const override { return {weights_->bytes, weights_->loads}; }
 
  private:
   DeviceInfo info_;
   CpuShared shared_;
+  const std::shared_ptr<CpuWeights> weights_ = std::make_shared<CpuWeights>();
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ class CudaDevice : public Device {
   absl::StatusOr<std::unique_ptr<Lane>> MakeLane() override;
   absl::Status BindThread() override { return gpu_->BindThread(); }
   absl::StatusOr<std::unique_ptr<ResidentModel>> Load(const Model& model) override;
+  DeviceWeights weights() const override { return gpu_->weights(); }
 
  private:
   const std::shared_ptr<Gpu> gpu_;

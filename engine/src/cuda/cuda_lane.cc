@@ -78,6 +78,7 @@ absl::Status CudaLane::Start(const LaneWork& work) {
     return Drain(std::move(status));
   }
   pending_.launched = Clock::now();
+  pending_.copied = {work.mapped ? BytesOfInput(work) : inputs_->bytes(), BytesOfResults(work)};
   return absl::OkStatus();
 }
 

@@ -29,6 +29,7 @@ class CudaLane : public Lane {
 
   absl::Status Start(const LaneWork& work) override;
   absl::Status Finish(StageTimes& stages) override;
+  CopiedBytes copied(size_t /*gpu*/) const override { return pending_.copied; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -51,6 +52,7 @@ class CudaLane : public Lane {
     uint32_t chunks = 0;
     uint64_t entries = 0;
     uint64_t timed_entries = 0;  // of the first kTimedChunks chunks
+    CopiedBytes copied;
     Clock::time_point begun;
     Clock::time_point launched;
     std::chrono::microseconds patience{0};

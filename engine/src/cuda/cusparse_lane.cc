@@ -44,6 +44,7 @@ class CusparseLane : public Lane {
 
   absl::Status Start(const LaneWork& work) override;
   absl::Status Finish(StageTimes& stages) override;
+  CopiedBytes copied(size_t /*gpu*/) const override { return copied_; }
 
  private:
   absl::Status Score(const LaneWork& work);
@@ -67,6 +68,7 @@ class CusparseLane : public Lane {
   const int device_;
   const size_t results_;
   StageTimes times_;  // of the work between Start and Finish
+  CopiedBytes copied_;
   // By model and size, as a power of two.
   std::map<std::pair<const ResidentModel*, int>, int> fastest_;
 
@@ -108,11 +110,13 @@ absl::Status CusparseLane::Allocate() {
 
 absl::Status CusparseLane::Start(const LaneWork& work) {
   times_ = {};
+  copied_ = {};
   if (WantsNothing(work)) return absl::OkStatus();
   if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
   const ScopedDevice scope(device_);
   if (!scope.status().ok()) return scope.status();
   if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
+  copied_ = {BytesOfInput(work), BytesOfResults(work)};
   absl::Status status = Score(work);
   if (!status.ok()) (void)cudaStreamSynchronize(stream_.get());
   return status;

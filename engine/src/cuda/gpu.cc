@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<CudaResident>> Gpu::Load(const Model& model, cons
     const absl::Status& status = resident.status();
     return absl::Status(status.code(), absl::StrCat("loading a model onto ", info_.id, ": ", status.message()));
   }
+  uploads_.fetch_add(1, std::memory_order_relaxed);
   return resident;
 }
 

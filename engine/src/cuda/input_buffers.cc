@@ -80,7 +80,11 @@ ChunkLimits InputBuffers::Limits(const BatchView& batch) const {
 // The entries go first: they are what the bus is busy with for long, and the host needs microseconds for each copy that
 // it enqueues before them.
 absl::Status InputBuffers::CopyChunk(const LaneWork& work, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free) {
-  if (number == 0) WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(started_.get(), stream_.get()), device_);
+  if (number == 0) {
+    bytes_ = 0;
+    WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(started_.get(), stream_.get()), device_);
+  }
+  if (!Holds(*work.batch, chunk)) bytes_ += chunk.entries * EntryBytes(*work.batch);
   if (chunk.entries > 0 && Holds(*work.batch, chunk)) {
     if (slot_free != nullptr) WIDELANE_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), slot_free, 0), device_);
     if (absl::Status status = CopyEntries(*work.batch, chunk, number); !status.ok()) return status;
@@ -177,6 +181,7 @@ absl::StatusOr<std::chrono::nanoseconds> InputBuffers::TransferTime(uint32_t las
 template <typename T>
 absl::Status InputBuffers::CopyIn(const char* array, const T* from, size_t count, void* to) {
   if (check_pinned_) DieUnlessPinned(from, array);
+  bytes_ += count * sizeof(T);
   WIDELANE_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyHostToDevice, stream_.get()),
                                 device_);
   return absl::OkStatus();

@@ -51,6 +51,8 @@ class InputBuffers {
     return Holds(batch, chunk) ? chunk.first_entry : 0;
   }
 
+  // Bytes that kernels get of the work's chunks so far, copied or not.
+  uint64_t bytes() const { return bytes_; }
   // From the first copy to the last, chunk `last`'s, which is done.
   absl::StatusOr<std::chrono::nanoseconds> TransferTime(uint32_t last) const;
   // Waits until no copy runs any more, after a failure.
@@ -80,6 +82,7 @@ class InputBuffers {
   const bool check_pinned_;
   const int device_;
   const bool with_contexts_;
+  uint64_t bytes_ = 0;
   DeviceBuffer<uint32_t> row_begin_;
   DeviceBuffer<uint32_t> group_begin_;
   DeviceBuffer<uint16_t> lengths_;  // or bytes

@@ -15,6 +15,33 @@ uint32_t EntriesOf(const LaneWork& work) {
   return begin[work.rows] - begin[0];
 }
 
+uint64_t BytesOfInput(const LaneWork& work) {
+  const BatchView& batch = *work.batch;
+  const uint64_t rows = work.rows;
+  const uint64_t index = batch.indices16 != nullptr ? sizeof(*batch.indices16) : sizeof(*batch.indices32);
+  const uint64_t value = batch.values16 != nullptr ? sizeof(*batch.values16) : sizeof(*batch.values32);
+  const bool has_values = batch.values16 != nullptr || batch.values32 != nullptr;
+  uint64_t bytes = EntriesOf(work) * (index + (has_values ? value : 0));
+  if (batch.row_max != nullptr) bytes += rows * sizeof(*batch.row_max);
+  if (batch.context_sums != nullptr) {
+    bytes += uint64_t{batch.context_lines} * work.model->outputs() * sizeof(*batch.context_sums);
+    bytes += rows * sizeof(*batch.context_line);
+  }
+  if (UniformLength(batch) > 0) return bytes;
+  if (batch.lengths8 == nullptr && batch.lengths16 == nullptr) return bytes + (rows + 1) * sizeof(*batch.row_begin);
+  const uint64_t length = batch.lengths8 != nullptr ? sizeof(*batch.lengths8) : sizeof(*batch.lengths16);
+  return bytes + rows * length + (rows + kGroupRows - 1) / kGroupRows * sizeof(*batch.group_begin);
+}
+
+uint64_t BytesOfResults(const LaneWork& work) {
+  const BatchView& batch = *work.batch;
+  if (batch.best > 0)
+    return uint64_t{work.rows} * batch.best * (sizeof(*batch.best_outputs) + sizeof(*batch.best_scores));
+  const uint64_t of_output =
+      (batch.scores != nullptr ? sizeof(*batch.scores) : 0) + (batch.raw != nullptr ? sizeof(*batch.raw) : 0);
+  return uint64_t{work.rows} * work.model->outputs() * of_output;
+}
+
 bool WantsNothing(const LaneWork& work) {
   const BatchView& batch = *work.batch;
   return work.rows == 0 || (batch.scores == nullptr && batch.raw == nullptr && batch.best == 0);

@@ -16,6 +16,10 @@ namespace widelane::cuda {
 
 uint32_t EntriesOf(const LaneWork& work);
 
+// Bytes of the batch that the work's kernels need, and of the results that they give.
+uint64_t BytesOfInput(const LaneWork& work);
+uint64_t BytesOfResults(const LaneWork& work);
+
 // Whether there are no rows or no results to compute.
 bool WantsNothing(const LaneWork& work);
 

@@ -16,6 +16,11 @@ uint64_t MemoryBudget::Left(uint64_t free) const {
   return Allowed(free);
 }
 
+uint64_t MemoryBudget::used() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return used_;
+}
+
 absl::StatusOr<MemoryBudget::Share> MemoryBudget::Take(uint64_t bytes, uint64_t free) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const uint64_t allowed = Allowed(free); bytes > allowed) {

@@ -32,6 +32,8 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
 
   // Bytes that may still be taken, when `free` bytes of the GPU's memory are free.
   uint64_t Left(uint64_t free) const;
+  // Bytes that models hold.
+  uint64_t used() const;
   // Errors: RESOURCE_EXHAUSTED naming what is needed, allowed and used.
   absl::StatusOr<Share> Take(uint64_t bytes, uint64_t free);
 

@@ -82,7 +82,13 @@ absl::Status ShardedLane::Start(const LaneWork& work) {
   long_rows_->Reset();
   if (absl::Status status = Enqueue(work); !status.ok()) return Drain(std::move(status));
   launched_ = Clock::now();
+  result_bytes_ = BytesOfResults(work);
   return absl::OkStatus();
+}
+
+CopiedBytes ShardedLane::copied(size_t gpu) const {
+  if (chunks_ == 0 || gpu >= shards_.size()) return {};
+  return {shards_[gpu].inputs->bytes(), gpu == 0 ? result_bytes_ : 0};
 }
 
 absl::Status ShardedLane::Enqueue(const LaneWork& work) {

@@ -27,6 +27,7 @@
 #include "widelane/engine/route.h"
 #include "widelane/engine/slab.h"
 #include "widelane/engine/stages.h"
+#include "widelane/engine/use.h"
 
 namespace widelane {
 
@@ -147,6 +148,8 @@ class Engine {
   // Pieces of batches that a device failed to score and the CPU scored instead, since the start. A GPU that failed once
   // gets no more work.
   uint64_t device_failures() const;
+  // How devices and slabs are used. Takes locks that batches take for a moment: not for each batch.
+  EngineUse use() const;
 
   // How a batch of this model, kind and size would start if it were submitted now, where the engine would send it: on
   // the calling thread (if `where` allows that; with the CPU pool's help, too), on an idle CPU pool, on a free lane of

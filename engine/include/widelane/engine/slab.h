@@ -8,6 +8,7 @@
 #define WIDELANE_ENGINE_SLAB_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -98,6 +99,9 @@ class Slab {
   // Set by the engine when the batch is done.
   absl::Status status;
   StageTimes stages;
+  // When a device, or the calling thread, began with the first piece, and when the results of the last were there.
+  std::chrono::steady_clock::time_point begun;
+  std::chrono::steady_clock::time_point ended;
   int device = -1;             // index into Engine::devices(); of the last to finish where there were several
   Route route = Route::kAuto;  // that was taken
 

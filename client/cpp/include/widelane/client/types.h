@@ -47,7 +47,8 @@ struct ScoreRequest {
   std::optional<std::chrono::milliseconds> deadline;  // else ClientOptions::deadline
 };
 
-// Where the time of a request went on the server. Stages of work shared with other requests are those of the batch.
+// Where the time of a request went on the server: the stages add up to the total. Of a batch that it shared with others
+// a request has all of the time.
 struct StageTimes {
   std::chrono::nanoseconds queue{}, pack{}, launch{}, transfer_in{}, compute{}, transfer_out{}, reply{};
   std::chrono::nanoseconds total{};  // from the request being in memory to the reply being written
