@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "widelane/engine/device.h"
 #include "widelane/engine/model.h"
+#include "widelane/engine/piece_record.h"
 #include "widelane/engine/slab.h"
 #include "widelane/engine/stages.h"
 
@@ -34,6 +35,8 @@ struct LaneWork {
   bool mapped = false;
   // About how long it will take: how long Finish may look for the end before it sleeps.
   double expected_ns = 0;
+  // Where Finish adds when each stage ran; null: nobody asks.
+  PieceRecord* record = nullptr;
 };
 
 // One worker's place on a device: buffers, and on a GPU streams. Works on one piece of a batch at a time.

@@ -26,9 +26,11 @@ CpuQueue::~CpuQueue() {
 
 void CpuQueue::Push(const Piece& piece) {
   load_.fetch_add(1, std::memory_order_acq_rel);
+  Piece queued = piece;
+  if (piece.task->slab->observer != nullptr) queued.submitted = std::chrono::steady_clock::now();
   // Noticed under the lock: once it is free the piece may be done, and the engine with it.
   const std::lock_guard<std::mutex> lock(mutex_);
-  waiting_.Push(piece);
+  waiting_.Push(queued);
   work_.notify_one();
 }
 
@@ -40,7 +42,7 @@ void CpuQueue::Work(Lane& lane) {
     const Piece piece = waiting_.Pop();
     lock.unlock();
     StageTimes stages;
-    const absl::Status status = lane.Score(WorkOf(piece, 0), stages);
+    const absl::Status status = ScoreAndTell(lane, WorkOf(piece, 0), *piece.task->slab, stages, piece.submitted);
     NotePiece(piece, 0, status, stages);
     load_.fetch_sub(1, std::memory_order_acq_rel);
     done_(piece);

@@ -314,7 +314,7 @@ void Engine::Impl::ScoreOn(Lane& lane, Slab& slab) {
                       .batch = &slab.view(),
                       .first_row = 0,
                       .rows = slab.rows()};
-  slab.status = lane.Score(work, slab.stages);
+  slab.status = ScoreAndTell(lane, work, slab, slab.stages);
   slab.device = 0;
 }
 

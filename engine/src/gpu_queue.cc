@@ -50,6 +50,7 @@ void GpuQueue::MakeLanes(Device& cpu) {
   status.Update(fallback.status());
   const std::lock_guard<std::mutex> lock(mutex_);
   lanes_ = std::move(lanes);
+  records_.resize(lanes_.size());
   for (const std::unique_ptr<Lane>& lane : lanes_) free_lanes_.push_back(lane.get());
   if (fallback.ok()) fallback_ = *std::move(fallback);
   lane_status_ = status;
@@ -58,7 +59,9 @@ void GpuQueue::MakeLanes(Device& cpu) {
   started_.notify_all();
 }
 
-void GpuQueue::Push(const Piece& piece, bool start_here) {
+void GpuQueue::Push(const Piece& pushed, bool start_here) {
+  Piece piece = pushed;
+  if (piece.task->slab->observer != nullptr) piece.submitted = std::chrono::steady_clock::now();
   Count(piece, 1);
   Lane* lane = nullptr;
   {
@@ -84,13 +87,29 @@ void GpuQueue::Count(const Piece& piece, int pieces) {
 }
 
 void GpuQueue::StartOn(Lane& lane, const Piece& piece) {
-  Started started{piece, &lane, absl::OkStatus()};
-  started.status =
-      failed() ? absl::UnavailableError("the device has failed before") : lane.Start(WorkOf(piece, place_.resident));
+  LaneWork work = WorkOf(piece, place_.resident);
+  work.record = RecordFor(lane, piece);
+  Started started{piece, &lane, absl::OkStatus(), work.record};
+  started.status = failed() ? absl::UnavailableError("the device has failed before") : lane.Start(work);
+  if (work.record != nullptr) work.record->launched = std::chrono::steady_clock::now();
   const std::lock_guard<std::mutex> lock(mutex_);
   running_.Push(std::move(started));
   running_count_.store(running_.size(), std::memory_order_relaxed);
   started_.notify_one();
+}
+
+PieceRecord* GpuQueue::RecordFor(const Lane& lane, const Piece& piece) {
+  const Slab& slab = *piece.task->slab;
+  if (slab.observer == nullptr) return nullptr;
+  size_t number = 0;
+  while (lanes_[number].get() != &lane) ++number;
+  PieceRecord& record = records_[number];
+  StartRecord(WorkOf(piece, place_.resident), slab, record);
+  record.device = place_.device;
+  record.lane = static_cast<int>(number);
+  record.submitted = piece.submitted;
+  record.begun = std::chrono::steady_clock::now();
+  return &record;
 }
 
 void GpuQueue::Spin(const std::atomic<size_t>& count) const {
@@ -143,6 +162,11 @@ void GpuQueue::Finish(Started& started) {
   const Piece& piece = started.piece;
   StageTimes stages;
   absl::Status status = started.status.ok() ? started.lane->Finish(stages) : started.status;
+  // Before the lane, and its record, are another piece's.
+  if (started.record != nullptr && status.ok()) {
+    started.record->done = std::chrono::steady_clock::now();
+    piece.task->slab->observer->OnPiece(*started.record);
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_lanes_.push_back(started.lane);
@@ -154,7 +178,7 @@ void GpuQueue::Finish(Started& started) {
       failures_.fetch_add(1, std::memory_order_relaxed);
       failed_.store(true, std::memory_order_relaxed);
       device = 0;
-      status = fallback_->Score(WorkOf(piece, 0), stages);
+      status = ScoreAndTell(*fallback_, WorkOf(piece, 0), *piece.task->slab, stages, piece.submitted);
     }
   }
   NotePiece(piece, device, status, stages);

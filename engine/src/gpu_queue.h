@@ -61,12 +61,14 @@ class GpuQueue {
     Piece piece;
     Lane* lane = nullptr;
     absl::Status status;
+    PieceRecord* record = nullptr;  // null: nobody asks
   };
 
   GpuQueue(const Place& place, Device& device, size_t capacity, std::chrono::microseconds spin, PieceDone done);
   void MakeLanes(Device& cpu);
   void Count(const Piece& piece, int pieces);
   void StartOn(Lane& lane, const Piece& piece);
+  PieceRecord* RecordFor(const Lane& lane, const Piece& piece);
   void StartPieces();
   void FinishPieces();
   void Finish(Started& started);
@@ -82,7 +84,8 @@ class GpuQueue {
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> failures_{0};
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::unique_ptr<Lane> fallback_;  // on the CPU
+  std::vector<PieceRecord> records_;  // by lane: of the piece that is on it
+  std::unique_ptr<Lane> fallback_;    // on the CPU
 
   std::mutex mutex_;
   std::condition_variable startable_;  // a piece waits and a lane is free

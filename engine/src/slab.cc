@@ -83,6 +83,7 @@ void Slab::Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind)
   view_ = {};
   status = absl::OkStatus();
   stages = {};
+  observer = nullptr;
   device = -1;
   route = Route::kAuto;
 }

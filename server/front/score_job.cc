@@ -32,6 +32,8 @@ void ScoreJob::Renew() {
 void ScoreJob::Start(Method method) {
   scope_.emplace(context_.metrics, method);
   work_.received = context_.clock.Now();
+  trace_.Start(kMethodNames[static_cast<size_t>(method)], work_.received);
+  work_.traced = trace_.number();
 }
 
 absl::Status ScoreJob::Admit(uint64_t bytes) {
@@ -72,6 +74,10 @@ void ScoreJob::Go(const absl::Status& status, SoloScorer& solo) {
     ReleaseRequest();
     return Answer(prepared, {});
   }
+  if (trace_.on()) {
+    trace_.OnPrepared(work_.model_name, work_.shape.rows, work_.shape.entries,
+                      kPriorityNames[static_cast<size_t>(work_.priority)], context_.clock.Now());
+  }
   if (withdrawn()) return Conclude(WhyGone(), {}, 0);
   if (ScoreAlone(solo)) return;
   Batcher& batcher = *context_.batcher.load(std::memory_order_acquire);
@@ -103,6 +109,7 @@ absl::Status ScoreJob::PrepareWork() {
   const auto served = context_.registry.FindAvailable(from.model, from.version);
   if (!served.ok()) return served.status();
   served_ = *served;
+  work_.model_name = served_->file().name;
   const Model& model = served_->loaded()->model();
   if (absl::Status status = CheckFeatures("rows.features", from.csr.features, model); !status.ok()) return status;
   const LimitsConfig& limits = context_.config.limits;
@@ -174,17 +181,22 @@ absl::Status ScoreJob::PrepareReply() {
 
 bool ScoreJob::ScoreAlone(SoloScorer& solo) {
   const SoloWork work{
-      work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, context_.admission.requests()};
+      work_.csr,   work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, context_.admission.requests(),
+      work_.traced};
   SoloResult result;
   const auto take = [this](const Slab& slab, const Segment& segment) { reply_.Add(slab, segment, 0); };
   const TimePoint begin = context_.clock.Now();
   if (!solo.Score(*context_.engine.load(std::memory_order_acquire), context_.metrics, context_.clock, work, take,
-                  result)) {
+                  context_.tracer, result)) {
     return false;
   }
   result.times.stages[Stage::kQueue] = begin - work_.received;
   context_.metrics.OnSegment(result.times.device, result.times.stages[Stage::kQueue],
                              result.times.stages[Stage::kPack]);
+  if (result.times.batches > 0) {
+    trace_.OnScoredAlone(result.pack_begin, result.pack_begin + result.times.stages[Stage::kPack],
+                         result.times.results_ready);
+  }
   // The job may be another's when this returns.
   FrontContext& context = context_;
   Conclude(result.status, result.times, result.ignored);
@@ -209,6 +221,7 @@ void ScoreJob::OnEvent(QueueEvent /*event*/, bool /*ok*/, SoloScorer& /*solo*/) 
 void ScoreJob::OnDone(const absl::Status& status) { Conclude(status, times(), ignored_features()); }
 
 void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored) {
+  if (trace_.on()) trace_.OnAnswering(times.results_ready, times.batches, context_.clock.Now());
   const absl::Status result = status.ok() ? reply_.Check() : InRows(status);
   ReplySlices reply;
   if (result.ok() && !withdrawn()) {

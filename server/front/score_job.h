@@ -24,6 +24,7 @@
 #include "server/front/score_codec.h"
 #include "server/front/solo_scorer.h"
 #include "server/observe/call_scope.h"
+#include "server/observe/trace/request_trace.h"
 #include "widelane/engine/context_sums.h"
 
 namespace widelane {
@@ -39,7 +40,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
 
  protected:
   // `queue` is where Resume goes on.
-  ScoreJob(FrontContext& context, grpc::CompletionQueue& queue) : context_(context), queue_(queue) {}
+  ScoreJob(FrontContext& context, grpc::CompletionQueue& queue)
+      : context_(context), queue_(queue), trace_(context.tracer) {}
 
   // The one place where an outcome is told. `reply` has slices when `status` is OK. The request has been let go of.
   virtual void Answer(const absl::Status& status, ReplySlices reply) = 0;
@@ -74,7 +76,10 @@ class ScoreJob : public ScoreTask, public QueueUser {
   ScoreRequestView& request() { return stream_request_.request; }
   StreamRequestView& stream_request() { return stream_request_; }
   // The status that Answer sends has been turned into this code.
-  void SetCode(int code) { scope_->set_code(code); }
+  void SetCode(int code) {
+    scope_->set_code(code);
+    if (trace_.on()) trace_.OnAnswered(code, context_.clock.Now());
+  }
 
  private:
   absl::Status Prepare();
@@ -108,6 +113,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   ContextSums context_sums_;
   const ServedModel* served_ = nullptr;
   ReplyWriter reply_;
+  RequestTrace trace_;
 };
 
 }  // namespace widelane
