@@ -35,13 +35,13 @@ absl::Status Server::Impl::FindAllModels() {
 }
 
 absl::Status Server::Impl::OpenPorts() {
-  context_ = std::make_unique<FrontContext>(config_, metrics_, *registry_, clock_);
+  context_ = std::make_unique<FrontContext>(config_, metrics_, *registry_, clock_, tracer_);
   auto front = FrontEnd::Start(*context_);
   if (!front.ok()) return front.status();
   front_ = *std::move(front);
   grpc_address_ = front_->address();
   if (!config_.front.http_address.empty()) {
-    auto http = HttpEndpoint::Start(config_.front.http_address, metrics_, state_);
+    auto http = HttpEndpoint::Start(config_.front.http_address, metrics_, state_, tracer_);
     if (!http.ok()) return http.status();
     http_ = *std::move(http);
     http_address_ = http_->address();
@@ -58,10 +58,13 @@ absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   metrics_.SetDevices(engine_->devices(), !engine_->fallback_reason().empty());
-  batcher_ = std::make_unique<Batcher>(*engine_, metrics_, config_.batching, clock_);
+  batcher_ = std::make_unique<Batcher>(*engine_, metrics_, config_.batching, clock_, &tracer_);
   metrics_.SetUse([this] {
     const Admission& admission = context_->admission;
     return ServerUse{admission.rows(), admission.bytes(), admission.reply_bytes(), batcher_->waiting(), engine_->use()};
+  });
+  tracer_.SetSources(engine_->devices(), [this] {
+    return Tracer::Counters{.in_flight = context_->admission.requests(), .queued = batcher_->waiting().requests};
   });
   context_->engine.store(engine_.get(), std::memory_order_release);
   context_->batcher.store(batcher_.get(), std::memory_order_release);
@@ -113,6 +116,7 @@ void Server::Impl::Shutdown() {
   }
   state_.StopWatching();
   if (front_ != nullptr) front_->Shutdown(config_.drain.timeout, hurry_);
+  tracer_.Stop();
   loader_.reset();
   front_.reset();
   metrics_.KeepUse();

@@ -16,6 +16,7 @@
 #include "server/front/front_end.h"
 #include "server/models/loader.h"
 #include "server/observe/http_endpoint.h"
+#include "server/observe/trace/tracer.h"
 #include "server/server.h"
 
 namespace widelane {
@@ -25,7 +26,7 @@ class Server::Impl {
   using MakeEngine = std::function<absl::StatusOr<std::unique_ptr<Engine>>()>;
 
   // The clock outlives the server.
-  Impl(const ServerConfig& config, Clock& clock) : config_(config), clock_(clock) {}
+  Impl(const ServerConfig& config, Clock& clock) : config_(config), clock_(clock), tracer_(clock) {}
   ~Impl() { Shutdown(); }
 
   // Ports, then the engine, then models.
@@ -48,6 +49,7 @@ class Server::Impl {
   Clock& clock_;
   Metrics metrics_;
   ServerState state_;
+  Tracer tracer_;
   // In the order in which they start; each uses those above it.
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<HttpEndpoint> http_;

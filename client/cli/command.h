@@ -24,6 +24,7 @@ void AddImportCommand(CLI::App& app, Run& run);
 void AddInspectCommand(CLI::App& app, Run& run);
 void AddHealthcheckCommand(CLI::App& app, Run& run);
 void AddBenchCommand(CLI::App& app, Run& run);
+void AddTraceCommand(CLI::App& app, Run& run);
 
 // Where the server is and how long a call to it may take; the same for every command that asks one.
 struct ServerOptions {

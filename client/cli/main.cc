@@ -19,6 +19,7 @@ int Main(int argc, char** argv) {
   widelane::cli::AddInspectCommand(app, run);
   widelane::cli::AddHealthcheckCommand(app, run);
   widelane::cli::AddBenchCommand(app, run);
+  widelane::cli::AddTraceCommand(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

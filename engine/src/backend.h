@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "widelane/engine/device.h"
 #include "widelane/engine/model.h"
+#include "widelane/engine/piece_record.h"
 #include "widelane/engine/slab.h"
 #include "widelane/engine/stages.h"
 
@@ -35,6 +36,8 @@ struct LaneWork {
   bool mapped = false;
   // About how long it will take: how long Finish may look for the end before it sleeps.
   double expected_ns = 0;
+  // Where Finish adds when each stage ran; null: nobody asks.
+  PieceRecord* record = nullptr;
 };
 
 // Bytes that a piece moved over the bus to a GPU, and from it.

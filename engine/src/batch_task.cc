@@ -15,6 +15,32 @@ LaneWork WorkOf(const Piece& piece, size_t device) {
           .expected_ns = piece.predicted_ns};
 }
 
+absl::Status ScoreAndTell(Lane& lane, const LaneWork& work, const Slab& slab, StageTimes& stages,
+                          std::chrono::steady_clock::time_point submitted) {
+  if (slab.observer == nullptr) return lane.Score(work, stages);
+  using Clock = std::chrono::steady_clock;
+  PieceRecord record;
+  StartRecord(work, slab, record);
+  record.begun = Clock::now();
+  record.launched = record.begun;
+  record.submitted = submitted == Clock::time_point() ? record.begun : submitted;
+  absl::Status status = lane.Score(work, stages);
+  record.done = Clock::now();
+  slab.observer->OnPiece(record);
+  return status;
+}
+
+void StartRecord(const LaneWork& work, const Slab& slab, PieceRecord& record) {
+  const uint32_t* const begin = work.batch->row_begin + work.first_row;
+  record.tag = slab.tag;
+  record.device = 0;
+  record.lane = PieceRecord::kThread;
+  record.route = slab.route;
+  record.rows = work.rows;
+  record.entries = begin[work.rows] - begin[0];
+  record.span_count = 0;
+}
+
 void NotePiece(const Piece& piece, const PieceResult& result) {
   Slab& slab = *piece.task->slab;
   const std::lock_guard<std::mutex> lock(piece.task->mutex);

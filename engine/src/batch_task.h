@@ -23,9 +23,10 @@ struct Piece {
   BatchTask* task = nullptr;
   uint32_t first_row = 0;
   uint32_t rows = 0;
-  bool mapped = false;      // see LaneWork
-  bool trial = false;       // of a model being loaded: a failing device is not stood in for
-  double predicted_ns = 0;  // what the device's backlog grows by until the piece is done
+  bool mapped = false;                                // see LaneWork
+  bool trial = false;                                 // of a model being loaded: a failing device is not stood in for
+  double predicted_ns = 0;                            // what the device's backlog grows by until the piece is done
+  std::chrono::steady_clock::time_point submitted{};  // of slabs with an observer
 };
 
 // Made at start, one for each slab.
@@ -39,6 +40,14 @@ struct BatchTask {
 
 // What a lane needs to know of `piece` on engine device `device`.
 LaneWork WorkOf(const Piece& piece, size_t device);
+
+// Notes in `record` which piece it is, as one that the calling thread scores.
+void StartRecord(const LaneWork& work, const Slab& slab, PieceRecord& record);
+
+// Scores `work`, which is of `slab`, on the CPU and on this thread, and tells the slab's observer if it has one. Was
+// submitted at `submitted`, or just now.
+absl::Status ScoreAndTell(Lane& lane, const LaneWork& work, const Slab& slab, StageTimes& stages,
+                          std::chrono::steady_clock::time_point submitted = {});
 
 // How a piece went.
 struct PieceResult {

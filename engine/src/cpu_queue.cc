@@ -29,9 +29,11 @@ CpuQueue::~CpuQueue() {
 
 void CpuQueue::Push(const Piece& piece) {
   load_.fetch_add(1, std::memory_order_acq_rel);
+  Piece queued = piece;
+  if (piece.task->slab->observer != nullptr) queued.submitted = std::chrono::steady_clock::now();
   // Noticed under the lock: once it is free the piece may be done, and the engine with it.
   const std::lock_guard<std::mutex> lock(mutex_);
-  waiting_.Push(piece);
+  waiting_.Push(queued);
   work_.notify_one();
 }
 
@@ -45,7 +47,7 @@ void CpuQueue::Work(Lane& lane) {
     PieceResult result;
     result.begun = std::chrono::steady_clock::now();
     meter_.Begin(BusyMeter::Who::kQueue, result.begun);
-    result.status = lane.Score(WorkOf(piece, 0), result.stages);
+    result.status = ScoreAndTell(lane, WorkOf(piece, 0), *piece.task->slab, result.stages, piece.submitted);
     result.ended = std::chrono::steady_clock::now();
     meter_.End(BusyMeter::Who::kQueue, result.ended);
     NotePiece(piece, result);

@@ -344,7 +344,7 @@ void Engine::Impl::ScoreOn(Lane& lane, Slab& slab, std::chrono::steady_clock::ti
                       .first_row = 0,
                       .rows = slab.rows()};
   slab.begun = begun;
-  slab.status = lane.Score(work, slab.stages);
+  slab.status = ScoreAndTell(lane, work, slab, slab.stages);
   slab.ended = std::chrono::steady_clock::now();
   slab.device = 0;
 }

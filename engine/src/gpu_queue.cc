@@ -50,6 +50,7 @@ void GpuQueue::MakeLanes(Device& cpu) {
   status.Update(fallback.status());
   const std::lock_guard<std::mutex> lock(mutex_);
   lanes_ = std::move(lanes);
+  records_.resize(lanes_.size());
   for (const std::unique_ptr<Lane>& lane : lanes_) free_lanes_.push_back(lane.get());
   if (fallback.ok()) fallback_ = *std::move(fallback);
   lane_status_ = status;
@@ -58,7 +59,9 @@ void GpuQueue::MakeLanes(Device& cpu) {
   started_.notify_all();
 }
 
-void GpuQueue::Push(const Piece& piece, bool start_here) {
+void GpuQueue::Push(const Piece& pushed, bool start_here) {
+  Piece piece = pushed;
+  if (piece.task->slab->observer != nullptr) piece.submitted = std::chrono::steady_clock::now();
   Count(piece, 1);
   Lane* lane = nullptr;
   {
@@ -84,14 +87,30 @@ void GpuQueue::Count(const Piece& piece, int pieces) {
 }
 
 void GpuQueue::StartOn(Lane& lane, const Piece& piece) {
-  Started started{piece, &lane, std::chrono::steady_clock::now(), absl::OkStatus()};
+  LaneWork work = WorkOf(piece, place_.resident);
+  work.record = RecordFor(lane, piece);
+  Started started{piece, &lane, std::chrono::steady_clock::now(), absl::OkStatus(), work.record};
   for (DeviceMeter& meter : place_.meters) meter.busy.Begin(BusyMeter::Who::kQueue, started.begun);
-  started.status =
-      failed() ? absl::UnavailableError("the device has failed before") : lane.Start(WorkOf(piece, place_.resident));
+  started.status = failed() ? absl::UnavailableError("the device has failed before") : lane.Start(work);
+  if (work.record != nullptr) work.record->launched = std::chrono::steady_clock::now();
   const std::lock_guard<std::mutex> lock(mutex_);
   running_.Push(std::move(started));
   running_count_.store(running_.size(), std::memory_order_relaxed);
   started_.notify_one();
+}
+
+PieceRecord* GpuQueue::RecordFor(const Lane& lane, const Piece& piece) {
+  const Slab& slab = *piece.task->slab;
+  if (slab.observer == nullptr) return nullptr;
+  size_t number = 0;
+  while (lanes_[number].get() != &lane) ++number;
+  PieceRecord& record = records_[number];
+  StartRecord(WorkOf(piece, place_.resident), slab, record);
+  record.device = place_.device;
+  record.lane = static_cast<int>(number);
+  record.submitted = piece.submitted;
+  record.begun = std::chrono::steady_clock::now();
+  return &record;
 }
 
 void GpuQueue::Spin(const std::atomic<size_t>& count) const {
@@ -149,6 +168,11 @@ void GpuQueue::Finish(Started& started) {
   result.ended = std::chrono::steady_clock::now();
   CountEnd(result.ended);
   if (result.status.ok()) CountBytes(started);
+  // Before the lane, and its record, are another piece's.
+  if (started.record != nullptr && result.status.ok()) {
+    started.record->done = result.ended;
+    piece.task->slab->observer->OnPiece(*started.record);
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_lanes_.push_back(started.lane);
@@ -158,7 +182,7 @@ void GpuQueue::Finish(Started& started) {
     failures_.fetch_add(1, std::memory_order_relaxed);
     failed_.store(true, std::memory_order_relaxed);
     result.device = 0;
-    result.status = fallback_->Score(WorkOf(piece, 0), result.stages);
+    result.status = ScoreAndTell(*fallback_, WorkOf(piece, 0), *piece.task->slab, result.stages, piece.submitted);
     result.ended = std::chrono::steady_clock::now();
   }
   NotePiece(piece, result);

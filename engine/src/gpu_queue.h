@@ -66,6 +66,7 @@ class GpuQueue {
     Lane* lane = nullptr;
     TimePoint begun;
     absl::Status status;
+    PieceRecord* record = nullptr;  // null: nobody asks
   };
 
   GpuQueue(const Place& place, Device& device, size_t capacity, std::chrono::microseconds spin, PieceDone done);
@@ -74,6 +75,7 @@ class GpuQueue {
   void StartOn(Lane& lane, const Piece& piece);
   void CountBytes(const Started& started);
   void CountEnd(TimePoint ended);
+  PieceRecord* RecordFor(const Lane& lane, const Piece& piece);
   void StartPieces();
   void FinishPieces();
   void Finish(Started& started);
@@ -89,7 +91,8 @@ class GpuQueue {
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> failures_{0};
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::unique_ptr<Lane> fallback_;  // on the CPU
+  std::vector<PieceRecord> records_;  // by lane: of the piece that is on it
+  std::unique_ptr<Lane> fallback_;    // on the CPU
 
   std::mutex mutex_;
   std::condition_variable startable_;  // a piece waits and a lane is free

@@ -85,6 +85,7 @@ void Slab::Open(std::shared_ptr<const LoadedModel> model, const BatchKind& kind)
   stages = {};
   begun = {};
   ended = {};
+  observer = nullptr;
   device = -1;
   route = Route::kAuto;
 }

@@ -21,10 +21,11 @@ uint64_t Left(uint64_t limit, uint64_t taken) { return limit > taken ? limit - t
 
 }  // namespace
 
-Batcher::Batcher(Engine& engine, BatchObserver& observer, const BatchingOptions& options, Clock& clock)
+Batcher::Batcher(Engine& engine, BatchObserver& observer, const BatchingOptions& options, Clock& clock, Tracer* tracer)
     : engine_(engine),
       observer_(observer),
       clock_(clock),
+      tracer_(tracer),
       max_delay_(options.max_delay),
       slabs_(engine.options().slabs),
       max_rows_(LimitOf(options.max_rows)),
@@ -103,13 +104,14 @@ TaskBatch* Batcher::Open(const ScoreTask& task) {
   SlabHandle slab = engine_.TakeSlab();
   if (slab == nullptr) return nullptr;
   if (free_.empty()) {
-    batches_.push_back(std::make_unique<TaskBatch>(*this));
+    batches_.push_back(std::make_unique<TaskBatch>(*this, batches_.size()));
     free_.push_back(batches_.back().get());
   }
   TaskBatch* batch = free_.back();
   free_.pop_back();
   slab->Open(task.work_.model, task.work_.kind);
   batch->Open(std::move(slab));
+  TraceOpen(task, *batch);
   unsent_.push_back(batch);
   turns_.Opened(batch->model);
   ++slabs_in_use_;
@@ -200,16 +202,19 @@ void Batcher::Pack(ScoreTask& task, const Place& place) {
       task.Fail(ignored.status());
     }
   }
-  Commit(task, place, clock_.Now() - begin);
+  Commit(task, place, begin);
 }
 
-void Batcher::Commit(ScoreTask& task, const Place& place, nanoseconds pack) {
+void Batcher::Commit(ScoreTask& task, const Place& place, TimePoint pack_begin) {
+  const TimePoint pack_end = clock_.Now();
   Next next;
   bool dropped = false;
   {
     const std::lock_guard lock(mutex_);
     TaskBatch::Part& part = place.batch->parts[place.part];
-    part.pack = pack;
+    part.pack = pack_end - pack_begin;
+    part.pack_end = pack_end;
+    if (task.work_.traced != 0) part.packer = ThreadNumber();
     part.packed = true;
     dropped = task.failed();
     if (dropped) place.batch->Drop(part);
@@ -277,6 +282,7 @@ void Batcher::LeaveOutExpired(TaskBatch& batch) {
 
 void Batcher::OnBatchDone(TaskBatch& batch, SlabHandle slab) {
   bool counted = true;
+  TraceBatch(batch, *slab);
   // The device first: it works on the next batch while this one's results are handed out. A batch that is overlooked
   // here, because it begins to wait just now, is found in Retire.
   if (waits_.load(std::memory_order_relaxed)) {
@@ -306,6 +312,7 @@ void Batcher::Deliver(const TaskBatch& batch, const Slab& slab) {
     if (task.HasExpired(now)) task.FailForDeadline();
     if (!task.failed()) task.OnRows(slab, part.segment, part.first_row);
     task.AddTimes(slab, shares, part.pack);
+    TracePart(batch, part, now);
     task.Release();
   }
 }

@@ -29,6 +29,7 @@
 #include "server/batching/score_task.h"
 #include "server/batching/task_batch.h"
 #include "server/batching/task_lines.h"
+#include "server/observe/trace/tracer.h"
 #include "widelane/engine/engine.h"
 
 namespace widelane {
@@ -54,8 +55,9 @@ class BatchObserver {
 
 class Batcher {
  public:
-  // All outlive the batcher.
-  Batcher(Engine& engine, BatchObserver& observer, const BatchingOptions& options, Clock& clock);
+  // All outlive the batcher; `tracer` may be null.
+  Batcher(Engine& engine, BatchObserver& observer, const BatchingOptions& options, Clock& clock,
+          Tracer* tracer = nullptr);
   // All tasks are done; waits until the engine's threads have let go of the last batch.
   ~Batcher();
   Batcher(const Batcher&) = delete;
@@ -106,13 +108,17 @@ class Batcher {
   // Claims the rows that fit into a batch's rest. False when not one does.
   bool TakeRest(ScoreTask& task, Place& place);
   void Pack(ScoreTask& task, const Place& place);
-  void Commit(ScoreTask& task, const Place& place, std::chrono::nanoseconds pack);
+  void Commit(ScoreTask& task, const Place& place, TimePoint pack_begin);
   void SendAll(Next next, Where where);
   void Send(TaskBatch& batch, Where where);
   // Voids what belongs to tasks whose time is over.
   void LeaveOutExpired(TaskBatch& batch);
   void OnBatchDone(TaskBatch& batch, SlabHandle slab);
   void Deliver(const TaskBatch& batch, const Slab& slab);
+  // batcher_trace.cc; for batches and tasks that are in a timeline.
+  void TraceOpen(const ScoreTask& task, TaskBatch& batch);
+  void TraceBatch(const TaskBatch& batch, const Slab& slab);
+  void TracePart(const TaskBatch& batch, const TaskBatch::Part& part, TimePoint done);
   // The batch is over and its slab given back; `counted`: among those that the engine has.
   void Retire(TaskBatch& batch, bool counted);
   void EndGone(std::vector<Gone>& gone);
@@ -149,6 +155,7 @@ class Batcher {
   Engine& engine_;
   BatchObserver& observer_;
   Clock& clock_;
+  Tracer* const tracer_;
   const std::chrono::microseconds max_delay_;
   const size_t slabs_;
   const uint64_t max_rows_;

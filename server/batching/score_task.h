@@ -3,6 +3,7 @@
 #ifndef WIDELANE_SERVER_BATCHING_SCORE_TASK_H_
 #define WIDELANE_SERVER_BATCHING_SCORE_TASK_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "server/batching/task_times.h"
 #include "widelane/engine/csr.h"
 #include "widelane/engine/engine.h"
@@ -24,6 +26,7 @@ class TaskBatch;
 // Which of those who wait goes first; the highest first.
 enum class Priority : uint8_t { kHigh, kNormal, kLow };
 inline constexpr size_t kPriorities = 3;
+inline constexpr std::array<const char*, kPriorities> kPriorityNames = {"high", "normal", "low"};  // by Priority
 
 // What waits to be scored.
 struct Waiting {
@@ -58,7 +61,9 @@ class ScoreTask {
     BatchKind kind;
     uint8_t wants = kWantScores;  // of a kind that gives all outputs
     std::chrono::steady_clock::time_point received;
-    uint64_t bytes = 0;  // that it came in, for whoever watches
+    uint64_t bytes = 0;            // that it came in, for whoever watches
+    absl::string_view model_name;  // lives longer than the task
+    uint64_t traced = 0;           // its number in a timeline; 0: none
   };
   Work work_;
 

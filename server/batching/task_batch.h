@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "server/batching/clock.h"
 #include "server/batching/score_task.h"
 #include "widelane/engine/engine.h"
@@ -42,10 +43,13 @@ class TaskBatch : public BatchListener {
     Segment segment;
     uint64_t first_row = 0;  // of the request
     std::chrono::nanoseconds pack{0};
+    Clock::TimePoint pack_end{};
+    uint32_t packer = 0;  // thread, of tasks in a timeline
     bool packed = false;
   };
 
-  explicit TaskBatch(Batcher& owner) : owner_(owner) {}
+  // No other batch of the owner has the same slot.
+  TaskBatch(Batcher& owner, size_t own_slot) : slot(own_slot), owner_(owner) {}
   void OnBatchDone(SlabHandle done) override;
 
   void Open(SlabHandle empty);
@@ -60,6 +64,7 @@ class TaskBatch : public BatchListener {
   // Whether it may be sent: no thread writes into it.
   bool ready() const { return writers == 0; }
 
+  const size_t slot;
   SlabHandle slab;
   const LoadedModel* model = nullptr;
   std::vector<Part> parts;
@@ -75,6 +80,10 @@ class TaskBatch : public BatchListener {
   Clock::TimePoint deadline = Clock::TimePoint::max();  // no live part's is before this
   uint32_t passed = 0;  // how often one of a higher priority was sent while this could have been
   Clock::TimePoint sealed;
+  // Its number in a timeline, 0: none, and what is told of it there.
+  uint64_t traced = 0;
+  Clock::TimePoint opened;
+  absl::string_view model_name;
 
  private:
   static bool IsLastPart(const Part& part);

@@ -264,7 +264,7 @@ std::vector<Option> MakeOptions() {
       Devices(),
       GrpcAddress(),
       UnixMode(),
-      Address("http-address", "HOST:PORT of /metrics, /healthz and /readyz; empty: none", true,
+      Address("http-address", "HOST:PORT of /metrics, /healthz, /readyz and /trace; empty: none", true,
               [](C& c) -> std::string& { return c.front.http_address; }),
       Number("completion-queues", "gRPC completion queues; 0: one for every four cores", 0, kMostThreads,
              [](C& c) -> size_t& { return c.front.completion_queues; }),

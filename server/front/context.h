@@ -12,6 +12,7 @@
 #include "server/config/config.h"
 #include "server/models/registry.h"
 #include "server/observe/metrics.h"
+#include "server/observe/trace/tracer.h"
 
 namespace widelane {
 
@@ -47,17 +48,19 @@ class Admission {
 
 struct FrontContext {
   FrontContext(const ServerConfig& server_config, Metrics& server_metrics, const Registry& server_registry,
-               Clock& server_clock)
+               Clock& server_clock, Tracer& server_tracer)
       : config(server_config),
         metrics(server_metrics),
         registry(server_registry),
         clock(server_clock),
+        tracer(server_tracer),
         admission(server_config.limits) {}
 
   const ServerConfig& config;
   Metrics& metrics;
   const Registry& registry;
   Clock& clock;
+  Tracer& tracer;
   Admission admission;
   // Set once the engine stands, the engine first, and before any model is available.
   std::atomic<Engine*> engine{nullptr};

@@ -32,6 +32,8 @@ void ScoreJob::Renew() {
 void ScoreJob::Start(Method method) {
   scope_.emplace(context_.metrics, method);
   work_.received = context_.clock.Now();
+  trace_.Start(kMethodNames[static_cast<size_t>(method)], work_.received);
+  work_.traced = trace_.number();
 }
 
 absl::Status ScoreJob::Admit(uint64_t bytes) {
@@ -73,6 +75,10 @@ void ScoreJob::Go(const absl::Status& status, SoloScorer& solo) {
     ReleaseRequest();
     return Answer(prepared, {});
   }
+  if (trace_.on()) {
+    trace_.OnPrepared(work_.model_name, work_.shape.rows, work_.shape.entries,
+                      kPriorityNames[static_cast<size_t>(work_.priority)], context_.clock.Now());
+  }
   if (withdrawn()) return Conclude(WhyGone(), {}, 0);
   if (ScoreAlone(solo)) return;
   Batcher& batcher = *context_.batcher.load(std::memory_order_acquire);
@@ -104,6 +110,7 @@ absl::Status ScoreJob::PrepareWork() {
   const auto served = context_.registry.FindAvailable(from.model, from.version);
   if (!served.ok()) return served.status();
   served_ = *served;
+  work_.model_name = served_->file().name;
   const Model& model = served_->loaded()->model();
   if (absl::Status status = CheckFeatures("rows.features", from.csr.features, model); !status.ok()) return status;
   const LimitsConfig& limits = context_.config.limits;
@@ -175,12 +182,16 @@ absl::Status ScoreJob::PrepareReply() {
 
 bool ScoreJob::ScoreAlone(SoloScorer& solo) {
   work_.callers = context_.admission.requests();
-  const SoloWork work{work_.csr, work_.shape, work_.contexts, work_.model, work_.kind, work_.wants, work_.callers};
+  const SoloWork work{work_.csr,  work_.shape, work_.contexts, work_.model,
+                      work_.kind, work_.wants, work_.callers,  work_.traced};
   SoloResult result;
   const auto take = [this](const Slab& slab, const Segment& segment) { reply_.Add(slab, segment, 0); };
   if (!solo.Score(*context_.engine.load(std::memory_order_acquire), context_.metrics, context_.clock, work, take,
-                  result)) {
+                  context_.tracer, result)) {
     return false;
+  }
+  if (result.times.batches > 0) {
+    trace_.OnScoredAlone(result.pack_begin, result.pack_begin + result.times.pack, result.times.ended);
   }
   // The job may be another's when this returns.
   FrontContext& context = context_;
@@ -206,6 +217,7 @@ void ScoreJob::OnEvent(QueueEvent /*event*/, bool /*ok*/, SoloScorer& /*solo*/) 
 void ScoreJob::OnDone(const absl::Status& status) { Conclude(status, times(), ignored_features()); }
 
 void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored) {
+  if (trace_.on()) trace_.OnAnswering(times.ended, times.batches, context_.clock.Now());
   const absl::Status result = status.ok() ? reply_.Check() : InRows(status);
   ReplySlices reply;
   if (result.ok() && !withdrawn()) {
@@ -251,6 +263,7 @@ v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {
 // The device's clocks and the server's are the machine's steady one, whatever the schedulers go by.
 void ScoreJob::HandOver(int code) {
   const CallScope::TimePoint now = scope_->Answer(code);
+  if (trace_.on()) trace_.OnAnswered(code, context_.clock.Now());
   const TaskTimes* const times = std::exchange(scored_, nullptr);
   if (times == nullptr || times->batches == 0) return;
   context_.metrics.OnScored(times->device, RequestStages(*times, scope_->start(), now));

@@ -24,6 +24,7 @@
 #include "server/front/score_codec.h"
 #include "server/front/solo_scorer.h"
 #include "server/observe/call_scope.h"
+#include "server/observe/trace/request_trace.h"
 #include "widelane/engine/context_sums.h"
 
 namespace widelane {
@@ -39,7 +40,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
 
  protected:
   // `queue` is where Resume goes on.
-  ScoreJob(FrontContext& context, grpc::CompletionQueue& queue) : context_(context), queue_(queue) {}
+  ScoreJob(FrontContext& context, grpc::CompletionQueue& queue)
+      : context_(context), queue_(queue), trace_(context.tracer) {}
 
   // The one place where an outcome is told. `reply` has slices when `status` is OK. The request has been let go of.
   virtual void Answer(const absl::Status& status, ReplySlices reply) = 0;
@@ -109,6 +111,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   const ServedModel* served_ = nullptr;
   ReplyWriter reply_;
   const TaskTimes* scored_ = nullptr;  // of a request that is answered with results, while it is answered
+  RequestTrace trace_;
 };
 
 }  // namespace widelane

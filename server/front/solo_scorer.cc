@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "server/observe/trace/records.h"
+
 namespace widelane {
 
 namespace {
@@ -21,7 +23,7 @@ SlabOptions Sizes(const SlabOptions& most) {
 }  // namespace
 
 bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clock, const SoloWork& work, TakeRows take,
-                       SoloResult& result) {
+                       PieceObserver& tracer, SoloResult& result) {
   const CsrShape& shape = work.shape;
   if (shape.rows == 0 || shape.rows > kMostRows || shape.entries > kMostEntries) return false;
   if (!engine.IsFirstHere(*work.model, work.kind, shape.rows, shape.entries, work.callers)) return false;
@@ -29,6 +31,10 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
   if (slab_ == nullptr) return false;
 
   slab_->Open(work.model, work.kind);
+  if (work.traced != 0) {
+    slab_->observer = &tracer;
+    slab_->tag = AloneTag(work.traced);
+  }
   const uint32_t lines = work.contexts == nullptr ? 0 : work.contexts->lines();
   const std::optional<Segment> segment = slab_->Claim(shape.rows, shape.entries, work.wants, lines);
   if (!segment.has_value()) {
@@ -40,6 +46,7 @@ bool SoloScorer::Score(Engine& engine, BatchObserver& observer, const Clock& clo
   const absl::StatusOr<uint64_t> ignored = PackRows(work.csr, cursor, *slab_, *segment, work.contexts);
   const Clock::TimePoint packed = clock.Now();
   result.times = {};
+  result.pack_begin = begin;
   result.times.pack = packed - begin;
   if (!ignored.ok()) {
     result.status = ignored.status();

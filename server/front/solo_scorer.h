@@ -26,12 +26,14 @@ struct SoloWork {
   BatchKind kind;
   uint8_t wants = 0;
   uint64_t callers = 1;  // requests in the server
+  uint64_t traced = 0;   // the request's number in a timeline; 0: none
 };
 
 struct SoloResult {
   absl::Status status;
   TaskTimes times;
   uint64_t ignored = 0;
+  Clock::TimePoint pack_begin;
 };
 
 // One thread at a time. Goes before the engine.
@@ -41,9 +43,9 @@ class SoloScorer {
   using TakeRows = absl::FunctionRef<void(const Slab& slab, const Segment& segment)>;
 
   // Scores all rows, or does nothing and returns false: the request is large, or the calling thread is not where it
-  // would be done first. The observer is told as of any batch.
+  // would be done first. The observer is told as of any batch, `tracer` of the work if that is traced.
   bool Score(Engine& engine, BatchObserver& observer, const Clock& clock, const SoloWork& work, TakeRows take,
-             SoloResult& result);
+             PieceObserver& tracer, SoloResult& result);
 
  private:
   std::unique_ptr<Slab> slab_;

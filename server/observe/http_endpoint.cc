@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/config/address.h"
+#include "server/observe/trace/trace_endpoint.h"
 
 namespace widelane {
 
@@ -36,7 +37,7 @@ int IgnoreMessage(const mg_connection* /*connection*/, const char* /*message*/) 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::string& address, const Metrics& metrics,
-                                                                  const ServerState& state) {
+                                                                  const ServerState& state, Tracer& tracer) {
   const std::optional<HostPort> wanted = ParseHostPort(address);
   if (!wanted.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not host:port"));
   // Asked first because the library does not tell why it cannot listen.
@@ -69,6 +70,7 @@ absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::str
   mg_set_request_handler(endpoint->context_, "/healthz$", HandleHealth, endpoint.get());
   mg_set_request_handler(endpoint->context_, "/readyz$", HandleReady, endpoint.get());
   mg_set_request_handler(endpoint->context_, "/metrics$", HandleMetrics, endpoint.get());
+  mg_set_request_handler(endpoint->context_, "/trace$", HandleTrace, &tracer);
   return endpoint;
 }
 

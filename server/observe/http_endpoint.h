@@ -1,4 +1,4 @@
-// The HTTP port: /healthz, /readyz and /metrics.
+// The HTTP port: /healthz, /readyz, /metrics and /trace.
 
 #ifndef WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_
 #define WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_
@@ -10,6 +10,7 @@
 #include "server/config/address.h"
 #include "server/observe/metrics.h"
 #include "server/observe/state.h"
+#include "server/observe/trace/tracer.h"
 
 struct mg_connection;
 struct mg_context;
@@ -18,10 +19,10 @@ namespace widelane {
 
 class HttpEndpoint {
  public:
-  // Listens on `address` ("host:port", port 0: any). `metrics` and `state` outlive the endpoint.
+  // Listens on `address` ("host:port", port 0: any). The others outlive the endpoint.
   // Errors: UNAVAILABLE naming the address and why it cannot be had.
   static absl::StatusOr<std::unique_ptr<HttpEndpoint>> Start(const std::string& address, const Metrics& metrics,
-                                                             const ServerState& state);
+                                                             const ServerState& state, Tracer& tracer);
   ~HttpEndpoint();  // finishes what is being answered
 
   // With the port that was bound.

@@ -66,6 +66,7 @@ class FakeLane : public Lane {
 
   absl::Status Start(const LaneWork& work) override {
     work_ = work;
+    started_ = std::chrono::steady_clock::now();
     control_->CountBatch(work.rows);
     return absl::OkStatus();
   }
@@ -95,12 +96,18 @@ class FakeLane : public Lane {
         batch.best_scores[static_cast<size_t>(row) * batch.best + k] = scores[best[k]];
       }
     }
-    stages[Stage::kCompute] += std::chrono::steady_clock::now() - begin;
+    const auto end = std::chrono::steady_clock::now();
+    stages[Stage::kCompute] += end - begin;
+    if (work_.record != nullptr) {
+      work_.record->Add({Stage::kTransferIn, 0, started_, begin});
+      work_.record->Add({Stage::kCompute, 0, begin, end});
+    }
     return absl::OkStatus();
   }
 
  private:
   LaneWork work_;
+  std::chrono::steady_clock::time_point started_;  // until Finish it "copies"
   const std::shared_ptr<FakeDeviceControl> control_;
 };
 

@@ -49,6 +49,7 @@ absl::Status CudaLane::Allocate() {
   for (DeviceBuffer<std::byte>& results : results_) {
     status.Update(Keep(CreateDeviceBuffer<std::byte>(std::min(kResultBytes, slab_bytes), device_), results));
   }
+  status.Update(Keep(HostClock::Create(device_), host_clock_));
   status.Update(CreateEvents());
   status.Update(Keep(CreateStream(device_), compute_));
   status.Update(Keep(CreateStream(device_), copy_out_));
@@ -74,6 +75,11 @@ absl::Status CudaLane::Start(const LaneWork& work) {
   if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
   if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
   long_rows_->Reset();
+  if (work.record != nullptr && !work.mapped) {
+    if (absl::Status status = host_clock_->Renew(compute_.get()); !status.ok()) return Drain(std::move(status));
+    pending_.begun = Clock::now();
+  }
+  pending_.record = work.record;
   if (absl::Status status = work.mapped ? StartMapped(work) : StartCopied(work); !status.ok()) {
     return Drain(std::move(status));
   }
@@ -200,8 +206,14 @@ absl::Status CudaLane::Finish(StageTimes& stages) {
   if (absl::Status status = WaitFor(pending_.done, pending_.patience, device_); !status.ok())
     return Drain(std::move(status));
   stages[Stage::kLaunch] += pending_.launched - pending_.begun;
-  if (!pending_.mapped) return AddTimes(stages);
-  stages[Stage::kCompute] += Clock::now() - pending_.launched;
+  if (!pending_.mapped) {
+    absl::Status status = AddTimes(stages);
+    if (pending_.record != nullptr) status.Update(AddSpans(*pending_.record));
+    return status;
+  }
+  const Clock::time_point now = Clock::now();
+  stages[Stage::kCompute] += now - pending_.launched;
+  if (pending_.record != nullptr) pending_.record->Add({Stage::kCompute, 0, pending_.launched, now});
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 
 #include "backend.h"
 #include "cuda/chunks.h"
+#include "cuda/host_clock.h"
 #include "cuda/input_buffers.h"
 #include "cuda/kernels.h"
 #include "cuda/owners.h"
@@ -35,7 +36,7 @@ class CudaLane : public Lane {
   using Clock = std::chrono::steady_clock;
   static constexpr uint32_t kSlots = InputBuffers::kSlots;
   // Chunks whose kernels and copies out are timed one by one; what comes after is taken to be like them.
-  static constexpr uint32_t kTimedChunks = 8;
+  static constexpr uint32_t kTimedChunks = InputBuffers::kTimedChunks;
 
   // Of one chunk. Timed, and each a stage's end.
   struct ChunkEvents {
@@ -55,6 +56,7 @@ class CudaLane : public Lane {
     CopiedBytes copied;
     Clock::time_point begun;
     Clock::time_point launched;
+    PieceRecord* record = nullptr;
     std::chrono::microseconds patience{0};
   };
 
@@ -77,9 +79,13 @@ class CudaLane : public Lane {
 
   absl::Status AddTimes(StageTimes& stages) const;
   absl::Status AddChunkTimes(uint32_t number, StageTimes& sum) const;
-  const ChunkEvents& EventsOf(uint32_t number) const {
-    return chunk_events_[number < kTimedChunks ? number : kTimedChunks + number % kSlots];
-  }
+  const ChunkEvents& EventsOf(uint32_t number) const { return chunk_events_[InputBuffers::EventOf(number)]; }
+  // cuda_lane_record.cc: when the stages of each chunk ran.
+  absl::Status AddSpans(PieceRecord& record) const;
+  absl::Status AddChunkSpans(uint32_t number, PieceRecord& record) const;
+  absl::StatusOr<Clock::time_point> CopyBegan(uint32_t number) const;
+  absl::Status AddSpan(Stage stage, uint32_t chunk, Clock::time_point begin, cudaEvent_t end,
+                       PieceRecord& record) const;
   // Waits until nothing runs, after a failure.
   absl::Status Drain(absl::Status status) const;
 
@@ -88,11 +94,11 @@ class CudaLane : public Lane {
   const int device_;
   Pending pending_;
 
+  std::unique_ptr<HostClock> host_clock_;
   std::unique_ptr<InputBuffers> inputs_;
   std::unique_ptr<LongRows> long_rows_;
   DeviceBuffer<std::byte> scratch_;
   std::array<DeviceBuffer<std::byte>, kSlots> results_;  // raw sums, then scores
-  // The last ones serve all chunks after the timed ones in turn.
   std::array<ChunkEvents, kTimedChunks + kSlots> chunk_events_;
   Event mapped_done_;
   Stream compute_;  // the streams last, so that they are destroyed before what they use

@@ -55,8 +55,8 @@ absl::Status InputBuffers::Allocate(const EngineOptions& options) {
   const size_t slot_bytes = RoundUp(std::min(options.lane_bytes / kSlots, WidestSlot(options.slab)));
   for (uint32_t i = 0; i < kSlots; ++i) {
     status.Update(Keep(CreateDeviceBuffer<std::byte>(slot_bytes, device_), slots_[i]));
-    status.Update(Keep(CreateTimedEvent(device_), copied_[i]));
   }
+  for (Event& copied : copied_) status.Update(Keep(CreateTimedEvent(device_), copied));
   status.Update(Keep(CreateTimedEvent(device_), started_));
   status.Update(Keep(CreateStream(device_), stream_));
   return status;

@@ -27,6 +27,12 @@ class InputBuffers {
  public:
   // Two are enough: a chunk is computed faster than the next one is copied, or the copies do not matter.
   static constexpr uint32_t kSlots = 2;
+  // Chunks that are timed one by one.
+  static constexpr uint32_t kTimedChunks = 8;
+  // Which of kTimedChunks + kSlots events is chunk `number`'s: the last ones serve all after the timed ones in turn.
+  static constexpr uint32_t EventOf(uint32_t number) {
+    return number < kTimedChunks ? number : kTimedChunks + number % kSlots;
+  }
 
   // On the current device, which is `device`: options.lane_bytes for the slots, or what slabs can need if that is less,
   // 10 bytes for each row and, `with_contexts`, what contexts take. Without, View's contexts are the batch's own.
@@ -41,7 +47,9 @@ class InputBuffers {
   // slot holds stays where it is: kernels then read it in host memory. The chunks of a work are numbered from 0.
   absl::Status CopyChunk(const LaneWork& work, const Chunk& chunk, uint32_t number, cudaEvent_t slot_free);
   // Passed when chunk `number`, all before it, the arrays by row and the context sums are there.
-  cudaEvent_t Copied(uint32_t number) const { return copied_[number % kSlots].get(); }
+  cudaEvent_t Copied(uint32_t number) const { return copied_[EventOf(number)].get(); }
+  // Passed when chunk 0 is to be copied.
+  cudaEvent_t Started() const { return started_.get(); }
 
   // The batch as kernels are to see it: the copies in place of what has been copied. Where rows are uniform, arrays
   // that say where they begin are not to be read.
@@ -90,7 +98,7 @@ class InputBuffers {
   DeviceBuffer<int64_t> context_sums_;
   DeviceBuffer<uint16_t> context_line_;
   std::array<DeviceBuffer<std::byte>, kSlots> slots_;
-  std::array<Event, kSlots> copied_;
+  std::array<Event, kTimedChunks + kSlots> copied_;
   Event started_;
   Stream stream_;  // last, so that it is destroyed before what it uses
 };

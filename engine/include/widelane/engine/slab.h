@@ -22,6 +22,7 @@
 #include "widelane/engine/csr.h"
 #include "widelane/engine/model.h"
 #include "widelane/engine/options.h"
+#include "widelane/engine/piece_record.h"
 #include "widelane/engine/route.h"
 #include "widelane/engine/stages.h"
 
@@ -104,6 +105,10 @@ class Slab {
   std::chrono::steady_clock::time_point ended;
   int device = -1;             // index into Engine::devices(); of the last to finish where there were several
   Route route = Route::kAuto;  // that was taken
+
+  // Set between Open and Submit by who wants to know of the batch's pieces; null: nobody. `tag` is for the observer.
+  PieceObserver* observer = nullptr;
+  uint64_t tag = 0;
 
  private:
   friend class PackTarget;
