@@ -76,7 +76,7 @@ class TaskBatch : public BatchListener {
   Clock::TimePoint sealed;
 
  private:
-  static bool IsLastPart(const Part& part);
+  static Waiting WaitingOf(const Part& part);
 
   Batcher& owner_;
 };
