@@ -59,16 +59,25 @@ absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
   engine_ = *std::move(engine);
   metrics_.SetDevices(engine_->devices(), !engine_->fallback_reason().empty());
   batcher_ = std::make_unique<Batcher>(*engine_, metrics_, config_.batching, clock_, &tracer_);
-  metrics_.SetUse([this] {
-    const Admission& admission = context_->admission;
-    return ServerUse{admission.rows(), admission.bytes(), admission.reply_bytes(), batcher_->waiting(), engine_->use()};
-  });
+  metrics_.SetUse([this] { return Use(); });
   tracer_.SetSources(engine_->devices(), [this] {
     return Tracer::Counters{.in_flight = context_->admission.requests(), .queued = batcher_->waiting().requests};
   });
   context_->engine.store(engine_.get(), std::memory_order_release);
   context_->batcher.store(batcher_.get(), std::memory_order_release);
   return absl::OkStatus();
+}
+
+ServerUse Server::Impl::Use() const {
+  const Admission& admission = context_->admission;
+  ServerUse use{admission.rows(), admission.bytes(), admission.reply_bytes(), batcher_->waiting(), engine_->use()};
+  if (!config_.metrics.triton) return use;
+  for (const auto& model : registry_->models()) {
+    if (model->state() != ModelState::kAvailable) continue;
+    const LoadedModel* const loaded = model->loaded().get();
+    use.waiting_by_model[loaded] = batcher_->waiting(loaded).requests;
+  }
+  return use;
 }
 
 void Server::Impl::LogStart() const {

@@ -44,10 +44,11 @@ class Server::Impl {
   absl::Status StartEngine(const MakeEngine& make_engine);
   void LogStart() const;
   void WaitForDrainDelay();
+  ServerUse Use() const;
 
   const ServerConfig config_;
   Clock& clock_;
-  Metrics metrics_;
+  Metrics metrics_{config_.metrics.triton};
   ServerState state_;
   Tracer tracer_;
   // In the order in which they start; each uses those above it.

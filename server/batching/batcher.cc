@@ -236,13 +236,14 @@ void Batcher::SendAll(Next next, Where where) {
   }
 }
 
-Waiting Batcher::waiting() const {
+Waiting Batcher::waiting(const LoadedModel* model) const {
   const std::lock_guard lock(mutex_);
-  Waiting sum = lines_.waiting();
+  Waiting sum;
+  for (const TaskLine& line : lines_.lines()) {
+    if (model == nullptr || line.model == model) sum += line.waiting;
+  }
   for (const TaskBatch* batch : unsent_) {
-    sum.requests += batch->waiting.requests;
-    sum.rows += batch->waiting.rows;
-    sum.bytes += batch->waiting.bytes;
+    if (model == nullptr || batch->model == model) sum += batch->waiting;
   }
   return sum;
 }

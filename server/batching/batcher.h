@@ -72,8 +72,8 @@ class Batcher {
   void Submit(ScoreTask& task);
   // Goes on with a task after its Resume was called.
   void Continue(ScoreTask& task);
-  // What is packed or in line, and has not been handed to the engine.
-  Waiting waiting() const;
+  // What is packed or in line, and has not been handed to the engine: of one model, or (null) of all.
+  Waiting waiting(const LoadedModel* model = nullptr) const;
   // A core that scored without the batcher is free again: a batch may have waited for it. Takes no lock unless one
   // waits.
   void OnCoreFree();

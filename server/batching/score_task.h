@@ -33,6 +33,19 @@ struct Waiting {
   uint64_t requests = 0;
   uint64_t rows = 0;   // of them
   uint64_t bytes = 0;  // as they came
+
+  Waiting& operator+=(const Waiting& other) {
+    requests += other.requests;
+    rows += other.rows;
+    bytes += other.bytes;
+    return *this;
+  }
+  Waiting& operator-=(const Waiting& other) {
+    requests -= other.requests;
+    rows -= other.rows;
+    bytes -= other.bytes;
+    return *this;
+  }
 };
 
 // Owned by the front end. The batcher uses it from Submit until OnDone, from one thread at a time except where said.
@@ -92,7 +105,8 @@ class ScoreTask {
   void FailForDeadline();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   uint32_t context_lines() const { return work_.contexts == nullptr ? 0 : work_.contexts->lines(); }
-  uint64_t rows_left() const { return work_.shape.rows - cursor_->row(); }
+  // What of it is in no batch.
+  Waiting waiting() const { return {1, work_.shape.rows - cursor_->row(), work_.bytes}; }
   // Adds those of a batch that had rows of the task; `shares`: BatchShares.
   void AddTimes(const Slab& slab, const StageTimes& shares, std::chrono::nanoseconds pack);
   // Takes one more reason to wait; false when the task is done.

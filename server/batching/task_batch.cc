@@ -29,18 +29,16 @@ void TaskBatch::Close(CloseReason why) {
   close_reason = why;
 }
 
-bool TaskBatch::IsLastPart(const Part& part) {
-  return part.first_row + part.segment.rows == part.task->work_.shape.rows;
+Waiting TaskBatch::WaitingOf(const Part& part) {
+  const ScoreTask::Work& work = part.task->work_;
+  const bool is_last = part.first_row + part.segment.rows == work.shape.rows;
+  return {is_last ? uint64_t{1} : 0, part.segment.rows, is_last ? work.bytes : 0};
 }
 
 void TaskBatch::Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due_for_task, CloseReason why) {
   parts.push_back({&task, segment, task.cursor_->row()});
   ++live;
-  waiting.rows += segment.rows;
-  if (IsLastPart(parts.back())) {
-    ++waiting.requests;
-    waiting.bytes += task.work_.bytes;
-  }
+  waiting += WaitingOf(parts.back());
   priority = std::min(priority, task.work_.priority);
   callers = std::max(callers, task.work_.callers);
   if (due_for_task < due) {
@@ -60,11 +58,7 @@ TaskBatch::Part* TaskBatch::FindPart(const ScoreTask& task) {
 }
 
 void TaskBatch::Drop(Part& part) {
-  waiting.rows -= part.segment.rows;
-  if (IsLastPart(part)) {
-    --waiting.requests;
-    waiting.bytes -= part.task->work_.bytes;
-  }
+  waiting -= WaitingOf(part);
   part.task = nullptr;
   --live;
 }

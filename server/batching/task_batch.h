@@ -86,7 +86,7 @@ class TaskBatch : public BatchListener {
   absl::string_view model_name;
 
  private:
-  static bool IsLastPart(const Part& part);
+  static Waiting WaitingOf(const Part& part);
 
   Batcher& owner_;
 };

@@ -20,8 +20,10 @@ void TaskLines::Add(ScoreTask& task) {
   const ScoreTask::Work& work = task.work_;
   TaskLine* line = Find(work.model.get(), work.kind, work.priority);
   if (line == nullptr) {
-    lines_.push_back({work.model.get(), work.kind, work.priority});
-    line = &lines_.back();
+    line = &lines_.emplace_back();
+    line->model = work.model.get();
+    line->kind = work.kind;
+    line->priority = work.priority;
   }
   ScoreTask* before = line->back;
   while (before != nullptr && before->ticket_ > task.ticket_) before = before->before_;
@@ -31,9 +33,7 @@ void TaskLines::Add(ScoreTask& task) {
   (task.behind_ == nullptr ? line->back : task.behind_->before_) = &task;
   next = &task;
   task.in_line_ = true;
-  ++waiting_.requests;
-  waiting_.rows += task.rows_left();
-  waiting_.bytes += work.bytes;
+  line->waiting += task.waiting();
   line->deadline = std::min(line->deadline, work.deadline);
 }
 
@@ -56,9 +56,7 @@ void TaskLines::Unlink(TaskLine& line, ScoreTask& task) {
   task.before_ = nullptr;
   task.behind_ = nullptr;
   task.in_line_ = false;
-  --waiting_.requests;
-  waiting_.rows -= task.rows_left();
-  waiting_.bytes -= task.work_.bytes;
+  line.waiting -= task.waiting();
 }
 
 void TaskLines::EraseEmpty() {

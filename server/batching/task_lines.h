@@ -20,6 +20,7 @@ struct TaskLine {
   Priority priority = Priority::kNormal;
   ScoreTask* front = nullptr;
   ScoreTask* back = nullptr;
+  Waiting waiting;                                      // those in line, with the rows that are left of them
   uint32_t passed = 0;                                  // how often a slab went to a higher priority since the last
   Clock::TimePoint deadline = Clock::TimePoint::max();  // no task's is before this
 };
@@ -33,8 +34,6 @@ class TaskLines {
   // Null when there is none.
   TaskLine* Find(const LoadedModel* model, const BatchKind& kind, Priority priority);
   bool Has(const LoadedModel* model) const;
-  // Those in line, with the rows that are left of them.
-  const Waiting& waiting() const { return waiting_; }
 
   // At the end, or where it was before if it could not use what it was given.
   void Add(ScoreTask& task);
@@ -51,11 +50,10 @@ class TaskLines {
   void RemoveExpired(Clock::TimePoint now, std::vector<ScoreTask*>& expired);
 
  private:
-  void RemoveExpired(TaskLine& line, Clock::TimePoint now, std::vector<ScoreTask*>& expired);
-  void Unlink(TaskLine& line, ScoreTask& task);
+  static void RemoveExpired(TaskLine& line, Clock::TimePoint now, std::vector<ScoreTask*>& expired);
+  static void Unlink(TaskLine& line, ScoreTask& task);
 
   std::vector<TaskLine> lines_;
-  Waiting waiting_;
   uint64_t last_ticket_ = 0;
 };
 

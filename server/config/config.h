@@ -66,6 +66,10 @@ struct LogConfig {
   std::string format = "text";  // text or json
 };
 
+struct MetricsConfig {
+  bool triton = false;  // Triton's names as well
+};
+
 struct ServerConfig {
   FrontConfig front;
   LimitsConfig limits;
@@ -74,6 +78,7 @@ struct ServerConfig {
   BatchingOptions batching;
   DrainConfig drain;
   LogConfig log;
+  MetricsConfig metrics;
 };
 
 }  // namespace widelane

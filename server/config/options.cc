@@ -352,6 +352,9 @@ std::vector<Option> MakeOptions() {
       OneOf(
           "log-format", "text or json (one object a line)", [](C& c) -> std::string& { return c.log.format; },
           kFormats),
+      OneOf(
+          "triton-metrics", "Triton's nv_inference_* metrics as well: true or false",
+          [](C& c) -> bool& { return c.metrics.triton; }, kBools),
   };
 }
 

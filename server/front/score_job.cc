@@ -111,6 +111,7 @@ absl::Status ScoreJob::PrepareWork() {
   if (!served.ok()) return served.status();
   served_ = *served;
   work_.model_name = served_->file().name;
+  model_metrics_ = served_->metrics();
   const Model& model = served_->loaded()->model();
   if (absl::Status status = CheckFeatures("rows.features", from.csr.features, model); !status.ok()) return status;
   const LimitsConfig& limits = context_.config.limits;
@@ -265,8 +266,11 @@ void ScoreJob::HandOver(int code) {
   const CallScope::TimePoint now = scope_->Answer(code);
   if (trace_.on()) trace_.OnAnswered(code, context_.clock.Now());
   const TaskTimes* const times = std::exchange(scored_, nullptr);
-  if (times == nullptr || times->batches == 0) return;
-  context_.metrics.OnScored(times->device, RequestStages(*times, scope_->start(), now));
+  const ModelMetrics* const model = std::exchange(model_metrics_, nullptr);
+  if (model == nullptr) return;
+  if (times == nullptr) return Metrics::OnFailed(*model);
+  if (times->batches == 0) return;
+  context_.metrics.OnScored(*model, work_.shape.rows, times->device, RequestStages(*times, scope_->start(), now));
 }
 
 void ScoreJob::CountReply(uint64_t bytes, uint64_t ignored) {

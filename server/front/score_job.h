@@ -110,7 +110,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
   ContextSums context_sums_;
   const ServedModel* served_ = nullptr;
   ReplyWriter reply_;
-  const TaskTimes* scored_ = nullptr;  // of a request that is answered with results, while it is answered
+  const ModelMetrics* model_metrics_ = nullptr;  // null unless the request named a model that is served
+  const TaskTimes* scored_ = nullptr;            // of a request that is answered with results, while it is answered
   RequestTrace trace_;
 };
 

@@ -5,8 +5,8 @@
 
 namespace widelane {
 
-CountFamily::CountFamily(prometheus::MetricType type, std::string name, std::string help)
-    : type_(type), name_(std::move(name)), help_(std::move(help)) {}
+CountFamily::CountFamily(prometheus::MetricType type, std::string name, std::string help, double unit)
+    : type_(type), name_(std::move(name)), help_(std::move(help)), unit_(unit) {}
 
 Count& CountFamily::Add(std::vector<prometheus::ClientMetric::Label> labels) {
   const std::lock_guard lock(mutex_);
@@ -23,7 +23,7 @@ prometheus::MetricFamily CountFamily::Collect() const {
     prometheus::ClientMetric& metric = family.metric.emplace_back();
     metric.label = child.labels;
     // What one thread adds and another takes away is not read at one moment.
-    const auto value = static_cast<double>(std::max<int64_t>(child.count.Sum(), 0));
+    const double value = static_cast<double>(std::max<int64_t>(child.count.Sum(), 0)) * unit_;
     (type_ == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   }
   return family;

@@ -22,8 +22,8 @@ using Count = Striped<int64_t>;
 // Counts of one name that differ in their labels.
 class CountFamily {
  public:
-  // `type`: Counter or Gauge.
-  CountFamily(prometheus::MetricType type, std::string name, std::string help);
+  // `type`: Counter or Gauge. `unit`: what the page shows for 1.
+  CountFamily(prometheus::MetricType type, std::string name, std::string help, double unit = 1);
 
   // A new child; lives as long as the family. Any thread, but not on a path that matters.
   Count& Add(std::vector<prometheus::ClientMetric::Label> labels);
@@ -39,6 +39,7 @@ class CountFamily {
   const prometheus::MetricType type_;
   const std::string name_;
   const std::string help_;
+  const double unit_;
   mutable std::mutex mutex_;
   std::deque<Child> children_;
 };

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -39,7 +40,7 @@ prometheus::Family<prometheus::Gauge>& Metrics::Gauges(const char* name, const c
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
 }
 
-Metrics::Metrics()
+Metrics::Metrics(bool triton)
     : request_duration_("widelane_request_duration_seconds",
                         "Time from when a call's request was read to when its reply was handed to gRPC, all outcomes.",
                         DurationBounds()),
@@ -71,7 +72,8 @@ Metrics::Metrics()
       model_info_(Gauges("widelane_model_info", "What an available model is; always 1.")),
       model_load_(Gauges("widelane_model_load_seconds", "Time it took to load a model, or to fail.")),
       route_cost_(Gauges("widelane_route_cost_seconds",
-                         "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")) {
+                         "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")),
+      triton_(triton ? std::make_unique<TritonMetrics>() : nullptr) {
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
     if (IsScoring(static_cast<Method>(method))) {
@@ -132,6 +134,7 @@ ModelMetrics* Metrics::AddModel(const ModelFile& file) {
   auto metrics = std::make_unique<ModelMetrics>();
   metrics->rows = &rows_.Add({{"model", file.name}, {"version", version}});
   metrics->ignored_features = &ignored_features_.Add({{"model", file.name}, {"version", version}});
+  if (triton_ != nullptr) metrics->triton = &triton_->Add({{"model", file.name}, {"version", version}});
   for (size_t state = 0; state < metrics->states.size(); ++state) {
     metrics->states[state] =
         &model_state_.Add({{"model", file.name}, {"version", version}, {"state", kStateNames[state]}});
@@ -148,6 +151,7 @@ void Metrics::OnModelState(const ServedModel& served, const std::vector<DeviceIn
     served.metrics()->states[state]->Set(state == static_cast<size_t>(served.state()) ? 1 : 0);
   }
   if (served.state() != ModelState::kAvailable) return;
+  if (triton_ != nullptr) triton_->Bind(served.loaded().get(), *served.metrics()->triton);
   const Model& model = served.loaded()->model();
   model_info_
       .Add({{"model", served.file().name},
@@ -218,7 +222,8 @@ void Metrics::OnRefused(const absl::Status& status) {
   }
 }
 
-void Metrics::OnScored(int device, const StageTimes& stages) {
+void Metrics::OnScored(const ModelMetrics& model, uint64_t rows, int device, const StageTimes& stages) {
+  if (model.triton != nullptr) TritonMetrics::OnScored(*model.triton, rows, stages);
   const DeviceMetrics& metrics = devices_[static_cast<size_t>(device)];
   for (size_t stage = 0; stage < kStages; ++stage) {
     if (stages.time[stage].count() > 0) metrics.request_stages[stage]->Observe(Seconds(stages.time[stage]));
@@ -227,6 +232,7 @@ void Metrics::OnScored(int device, const StageTimes& stages) {
 
 void Metrics::OnBatch(const Slab& slab) {
   if (slab.device < 0) return;
+  if (triton_ != nullptr) triton_->OnBatch(slab.model().get());
   const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
   device.batches[static_cast<size_t>(slab.route)]->Add(1);
   device.batch_rows->Observe(slab.rows());
@@ -255,8 +261,13 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
                                     &message_bytes_, &requests_family_, &in_flight_family_, &streams_family_}) {
     families.push_back(family->Collect());
   }
-  if (const std::optional<ServerUse> use = Use()) {
+  const std::optional<ServerUse> use = Use();
+  if (use.has_value()) {
     for (prometheus::MetricFamily& family : UseMetrics(*use, device_ids_)) families.push_back(std::move(family));
+  }
+  if (triton_ != nullptr) {
+    const auto waiting = use.has_value() ? use->waiting_by_model : std::map<const LoadedModel*, uint64_t>();
+    for (prometheus::MetricFamily& family : triton_->Collect(waiting)) families.push_back(std::move(family));
   }
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));
   // A family without children has nothing to say yet.

@@ -27,6 +27,7 @@
 #include "server/models/registry.h"
 #include "server/observe/counter.h"
 #include "server/observe/histogram.h"
+#include "server/observe/triton_metrics.h"
 #include "server/observe/use_metrics.h"
 #include "widelane/engine/device.h"
 #include "widelane/engine/route.h"
@@ -44,12 +45,14 @@ inline constexpr size_t kStatusCodes = 17;
 struct ModelMetrics {
   Count* rows = nullptr;
   Count* ignored_features = nullptr;
+  TritonMetrics::Model* triton = nullptr;      // null unless they are wanted
   std::array<prometheus::Gauge*, 3> states{};  // by ModelState
 };
 
 class Metrics : public BatchObserver {
  public:
-  Metrics();
+  // `triton`: Triton's names as well.
+  explicit Metrics(bool triton = false);
 
   // Once, when the engine stands and before any batch.
   void SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back);
@@ -73,8 +76,11 @@ class Metrics : public BatchObserver {
   void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
   void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
   void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
-  // A request was answered with results; `device` had its last rows.
-  void OnScored(int device, const StageTimes& stages);
+  // A request for the model was answered: with results of so many rows, the last by `device`, or with an error.
+  void OnScored(const ModelMetrics& model, uint64_t rows, int device, const StageTimes& stages);
+  static void OnFailed(const ModelMetrics& model) {
+    if (model.triton != nullptr) TritonMetrics::OnFailed(*model.triton);
+  }
 
   // BatchObserver.
   void OnBatchClosed(CloseReason reason) override { closed_[static_cast<size_t>(reason)]->Add(1); }
@@ -143,6 +149,7 @@ class Metrics : public BatchObserver {
   prometheus::Counter* device_failures_ = nullptr;
   std::atomic<uint64_t> failures_seen_{0};
 
+  const std::unique_ptr<TritonMetrics> triton_;
   std::vector<DeviceMetrics> devices_;
   std::vector<std::string> device_ids_;
   std::vector<std::unique_ptr<ModelMetrics>> models_;

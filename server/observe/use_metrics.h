@@ -4,6 +4,7 @@
 #define WIDELANE_SERVER_OBSERVE_USE_METRICS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct ServerUse {
   uint64_t reply_bytes = 0;
   Waiting waiting;
   EngineUse engine;
+  std::map<const LoadedModel*, uint64_t> waiting_by_model = {};  // requests; filled if anybody wants to know
 };
 
 // `devices`: labels of use.engine.devices.

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
+#include <sstream>
+#include <string>
 
 #include "tests/support/expect.h"
 #include "tests/support/fake_clock.h"
@@ -164,6 +167,50 @@ TEST(AccountingTest, SeriesOfAModelAreThereFromTheStart) {
   EXPECT_EQ(MetricValue(page, "widelane_ignored_features_total", {"model=\"r4\""}), 0.0);
   EXPECT_EQ(MetricValue(page, "widelane_requests_total", {"method=\"Score\"", "code=\"OK\""}), 0.0);
   EXPECT_EQ(MetricValue(page, "widelane_build_info"), 1.0);
+}
+
+TEST(AccountingTest, SeriesAreTheSameWhereverAModelCameFrom) {
+  const TempDir repository;
+  repository.Write("stored/1/model.safetensors", *R4());
+  TestServer server({{"given", R4()}}, [&](ServerConfig& config) {
+    config.models.repository = repository.path();
+    config.metrics.triton = true;
+  });
+  std::istringstream page(server.Metrics());
+  std::set<std::string> given;
+  std::set<std::string> stored;
+  for (std::string line; std::getline(page, line);) {
+    const std::string series = line.substr(0, line.rfind(' '));
+    if (const size_t at = series.find("\"given\""); at != std::string::npos) {
+      given.insert(std::string(series).replace(at, 7, "\"stored\""));
+    }
+    if (series.find("\"stored\"") != std::string::npos) stored.insert(series);
+  }
+  EXPECT_GT(given.size(), 10u);
+  EXPECT_EQ(given, stored);
+}
+
+TEST(AccountingTest, TritonsNamesCountTheSame) {
+  TestServer server({{"r4", R4()}}, [](ServerConfig& config) { config.metrics.triton = true; });
+  for (int i = 0; i < 3; ++i) ExpectOk(server.Score(Request("r4", PlainRows({{{2, 3.0f}}, {}}))).status);
+  server.Score(Request("r4", PlainRows({{{4, 1.0f}}})));
+  server.Score(Request("stranger", PlainRows({WireRow{}})));
+  ASSERT_TRUE(Eventually([&] { return Requests(server.Metrics(), "") == 5; }));
+  const std::string page = server.Metrics();
+  const auto value = [&](const std::string& name) {
+    return MetricValue(page, "nv_inference_" + name, {"model=\"r4\"", "version=\"1\""}).value_or(-1);
+  };
+  EXPECT_EQ(value("request_success"), 3);
+  EXPECT_EQ(value("request_failure"), 1);
+  EXPECT_EQ(value("count"), 6);
+  EXPECT_EQ(value("exec_count"), 3);
+  EXPECT_EQ(value("pending_request_count"), 0);
+  const double total = value("request_duration_us");
+  EXPECT_GT(total, 0);
+  EXPECT_NEAR(value("queue_duration_us") + value("compute_input_duration_us") + value("compute_infer_duration_us") +
+                  value("compute_output_duration_us"),
+              total, 1e-6 * total);
+  EXPECT_EQ(page.find("stranger"), std::string::npos);
 }
 
 TEST(AccountingTest, ThePageIsPlainText) {

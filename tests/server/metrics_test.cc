@@ -62,7 +62,7 @@ TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
   options.cpu_threads = 1;
   options.measure_costs = false;
   const std::unique_ptr<Engine> engine = *Engine::Create(options);
-  Metrics metrics;
+  Metrics metrics(/*triton=*/true);
   metrics.SetDevices(engine->devices(), false);
   metrics.SetUse([&engine] { return ServerUse{0, 0, 0, {}, engine->use()}; });
   ServedModel served({"m", 1, ""}, metrics.AddModel({"m", 1, ""}));
@@ -86,8 +86,10 @@ TEST(MetricsTest, TheReadmeHasEveryMetric) {
   }
 }
 
+TEST(MetricsTest, TritonsNamesAreAnOption) { EXPECT_EQ(Metrics().Page().find("nv_inference"), std::string::npos); }
+
 TEST(MetricsTest, OneFamilyOneName) {
-  Metrics metrics;
+  Metrics metrics(/*triton=*/true);
   std::set<std::string> names;
   for (const auto& family : metrics.Collect()) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
