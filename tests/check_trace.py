@@ -34,8 +34,10 @@ def check_event(event):
     for key in ("ts",) + (("dur",) if phase == "X" else ()):
         if not isinstance(event.get(key), (int, float)) or event[key] < 0:
             fail(f"no {key}", event)
-    if phase in "besft" and (not isinstance(event.get("id"), str) or not isinstance(event.get("cat"), str)):
-        fail("no id or category", event)
+    if phase in "be" and not isinstance(event.get("id2", {}).get("local"), str):
+        fail("no id", event)
+    if phase in "stf" and not re.fullmatch("0x[0-9a-f]+", event.get("id", "")):
+        fail("no id that viewers read", event)
     if phase == "C" and not all(isinstance(value, (int, float)) for value in event["args"].values()):
         fail("a counter that is no number", event)
 
@@ -64,9 +66,9 @@ def check_spans(events):
     by_id = collections.defaultdict(list)
     for event in events:
         if event["ph"] in "be":
-            by_id[event["cat"], event["id"]].append(event)
+            by_id[event["id2"]["local"]].append(event)
     spans = {}
-    for (_, identity), all_of_id in by_id.items():
+    for identity, all_of_id in by_id.items():
         all_of_id.sort(key=lambda event: nanoseconds(event["ts"]))
         names = []
         for event in all_of_id:
@@ -101,12 +103,12 @@ def covered(slices):
 
 
 def check_flows(events, tracks):
-    """Arrows have a start and an end, and all their points lie on slices. Returns them by category and id."""
+    """Arrows have a start and an end, and all their points lie on slices. Returns them by name and id."""
     flows = collections.defaultdict(list)
     cover = {track: covered(slices) for track, slices in tracks.items()}
     for event in events:
         if event["ph"] in "stf":
-            flows[event["cat"], event["id"]].append(event)
+            flows[event["name"], event["id"]].append(event)
             time = nanoseconds(event["ts"])
             begins, ends = cover.get((event["pid"], event["tid"]), ([], []))
             place = bisect.bisect_right(begins, time) - 1
@@ -164,6 +166,8 @@ def main():
     for event in events:
         if event["pid"] not in named:
             fail("a process without a name", event)
+    if len({tid for _, tid in track_names(events, "thread_name")}) != len(track_names(events, "thread_name")):
+        fail("tracks of the same number")
     tracks = check_slices(events)
     spans = check_spans(events)
     flows = check_flows(events, tracks)
