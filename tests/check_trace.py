@@ -12,6 +12,7 @@ import re
 import sys
 
 PHASES = set("MXbestfC")
+OF_BATCHES = ("open", "queued", "running", "launch")
 
 
 def fail(text, event=None):
@@ -51,13 +52,15 @@ def check_slices(events):
             tracks[event["pid"], event["tid"]].append((begin, begin + nanoseconds(event["dur"]), event))
     for track in tracks.values():
         track.sort(key=lambda slice: (slice[0], -slice[1]))
-        open_ends = []
+        around = []
         for begin, end, event in track:
-            while open_ends and open_ends[-1] <= begin:
-                open_ends.pop()
-            if open_ends and end > open_ends[-1]:
+            while around and around[-1][0] <= begin:
+                around.pop()
+            if around and end > around[-1][0]:
                 fail("a slice that ends after the one around it", event)
-            open_ends.append(end)
+            if event["name"] in OF_BATCHES and not (around and around[-1][1].startswith("batch ")):
+                fail("not within a batch", event)
+            around.append((end, event["name"]))
     return tracks
 
 
