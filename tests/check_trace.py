@@ -12,6 +12,7 @@ import re
 import sys
 
 PHASES = set("MXbestfC")
+OF_BATCHES = ("open", "queued", "running", "launch")
 
 
 def fail(text, event=None):
@@ -34,8 +35,10 @@ def check_event(event):
     for key in ("ts",) + (("dur",) if phase == "X" else ()):
         if not isinstance(event.get(key), (int, float)) or event[key] < 0:
             fail(f"no {key}", event)
-    if phase in "besft" and (not isinstance(event.get("id"), str) or not isinstance(event.get("cat"), str)):
-        fail("no id or category", event)
+    if phase in "be" and not isinstance(event.get("id2", {}).get("local"), str):
+        fail("no id", event)
+    if phase in "stf" and not re.fullmatch("0x[0-9a-f]+", event.get("id", "")):
+        fail("no id that viewers read", event)
     if phase == "C" and not all(isinstance(value, (int, float)) for value in event["args"].values()):
         fail("a counter that is no number", event)
 
@@ -49,13 +52,15 @@ def check_slices(events):
             tracks[event["pid"], event["tid"]].append((begin, begin + nanoseconds(event["dur"]), event))
     for track in tracks.values():
         track.sort(key=lambda slice: (slice[0], -slice[1]))
-        open_ends = []
+        around = []
         for begin, end, event in track:
-            while open_ends and open_ends[-1] <= begin:
-                open_ends.pop()
-            if open_ends and end > open_ends[-1]:
+            while around and around[-1][0] <= begin:
+                around.pop()
+            if around and end > around[-1][0]:
                 fail("a slice that ends after the one around it", event)
-            open_ends.append(end)
+            if event["name"] in OF_BATCHES and not (around and around[-1][1].startswith("batch ")):
+                fail("not within a batch", event)
+            around.append((end, event["name"]))
     return tracks
 
 
@@ -64,9 +69,9 @@ def check_spans(events):
     by_id = collections.defaultdict(list)
     for event in events:
         if event["ph"] in "be":
-            by_id[event["cat"], event["id"]].append(event)
+            by_id[event["id2"]["local"]].append(event)
     spans = {}
-    for (_, identity), all_of_id in by_id.items():
+    for identity, all_of_id in by_id.items():
         all_of_id.sort(key=lambda event: nanoseconds(event["ts"]))
         names = []
         for event in all_of_id:
@@ -101,12 +106,12 @@ def covered(slices):
 
 
 def check_flows(events, tracks):
-    """Arrows have a start and an end, and all their points lie on slices. Returns them by category and id."""
+    """Arrows have a start and an end, and all their points lie on slices. Returns them by name and id."""
     flows = collections.defaultdict(list)
     cover = {track: covered(slices) for track, slices in tracks.items()}
     for event in events:
         if event["ph"] in "stf":
-            flows[event["cat"], event["id"]].append(event)
+            flows[event["name"], event["id"]].append(event)
             time = nanoseconds(event["ts"])
             begins, ends = cover.get((event["pid"], event["tid"]), ([], []))
             place = bisect.bisect_right(begins, time) - 1
@@ -164,6 +169,8 @@ def main():
     for event in events:
         if event["pid"] not in named:
             fail("a process without a name", event)
+    if len({tid for _, tid in track_names(events, "thread_name")}) != len(track_names(events, "thread_name")):
+        fail("tracks of the same number")
     tracks = check_slices(events)
     spans = check_spans(events)
     flows = check_flows(events, tracks)

@@ -375,6 +375,54 @@ TEST_F(CudaLane, FinishesOnAnotherThread) {
   }
 }
 
+// Of each stage one after the other, and when the host waited for them.
+void ExpectPlausible(const PieceRecord& record, std::chrono::steady_clock::time_point begin,
+                     std::chrono::steady_clock::time_point end) {
+  constexpr std::chrono::milliseconds kAsWellAsClocksAgree{1};
+  for (const Stage stage : {Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut}) {
+    auto last = begin - kAsWellAsClocksAgree;
+    for (size_t i = 0; i < record.span_count; ++i) {
+      const StageSpan& span = record.spans[i];
+      if (span.stage != stage) continue;
+      EXPECT_LE(last, span.begin) << i;
+      EXPECT_LE(span.begin, span.end) << i;
+      EXPECT_LE(span.end, end + kAsWellAsClocksAgree) << i;
+      last = span.end;
+    }
+  }
+}
+
+TEST_F(CudaLane, TellsWhenEachStageRan) {
+  Use(WithLaneBytes(EngineLimits::kMinLaneBytes));
+  if (IsSkipped()) return;
+  Random random(13);
+  Job job;
+  job.model = {.features = 1000, .outputs = 60};
+  job.rows = 4000;
+  const std::shared_ptr<const Model> model = test::RandomModel(job.model, random);
+  Pack(model, job, RowsOf(job, random), random);
+  ASSERT_TRUE(gpu().BindThread().ok());
+  const auto resident = *gpu().Load(*model);
+  auto lane = *gpu().MakeLane();
+  const BatchView& view = slab_->view();
+  PieceRecord record;
+  LaneWork work = {
+      .model = model.get(), .resident = resident.get(), .batch = &view, .rows = view.rows, .record = &record};
+  for (int round = 0; round < 3; ++round) {
+    record.span_count = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(lane->Score(work, stages_).ok());
+    EXPECT_EQ(record.span_count, 27U) << "eight chunks and the rest, each copied, computed and copied out";
+    ExpectPlausible(record, begin, std::chrono::steady_clock::now());
+  }
+  work.mapped = true;
+  record.span_count = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(lane->Score(work, stages_).ok());
+  EXPECT_EQ(record.span_count, 1U);
+  ExpectPlausible(record, begin, std::chrono::steady_clock::now());
+}
+
 TEST_F(CudaLane, TwoWorkAtOnce) {
   Random random(11);
   Job job;

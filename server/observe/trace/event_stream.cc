@@ -24,7 +24,13 @@ std::string Micros(std::chrono::nanoseconds time) {
   return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000);
 }
 
-std::string IdMember(absl::string_view id) { return absl::StrCat(R"(,"id":")", id, "\""); }
+// Of what belongs to a process and no thread. Viewers look threads up by their number alone, so it is nobody else's.
+TraceTrack OwnTrack(uint32_t process) { return {process, kFirstOwnThread - 1 - process}; }
+
+// Ids that hold within a process: else some viewers draw the spans outside of it.
+std::string SpanMembers(absl::string_view id) {
+  return absl::StrCat(R"(,"cat":"request","id2":{"local":")", id, "\"}");
+}
 
 std::string ArgsMember(const Members& args) { return absl::StrCat(R"(,"args":)", args.Object()); }
 
@@ -53,8 +59,8 @@ bool EventStream::End() {
 }
 
 void EventStream::ProcessName(uint32_t process, absl::string_view name, uint32_t rank) {
-  Metadata("process_name", {process, 0}, Members().Add("name", name));
-  Metadata("process_sort_index", {process, 0}, Members().Add("sort_index", rank));
+  Metadata("process_name", OwnTrack(process), Members().Add("name", name));
+  Metadata("process_sort_index", OwnTrack(process), Members().Add("sort_index", rank));
 }
 
 void EventStream::ThreadName(const TraceTrack& track, absl::string_view name, uint32_t rank) {
@@ -81,21 +87,24 @@ void EventStream::Span(uint32_t process, absl::string_view id, absl::string_view
 
 void EventStream::SpanBegin(uint32_t process, absl::string_view id, absl::string_view name, TracePoint time,
                             const Members& args) {
-  Event("b", name, {process, 0}, time, absl::StrCat(R"(,"cat":"request")", IdMember(id), ArgsMember(args)));
+  Event("b", name, OwnTrack(process), time, absl::StrCat(SpanMembers(id), ArgsMember(args)));
 }
 
 void EventStream::SpanEnd(uint32_t process, absl::string_view id, absl::string_view name, TracePoint time) {
-  Event("e", name, {process, 0}, time, absl::StrCat(R"(,"cat":"request")", IdMember(id)));
+  Event("e", name, OwnTrack(process), time, SpanMembers(id));
 }
 
-void EventStream::FlowPoint(Flow flow, absl::string_view id, const TraceTrack& track, TracePoint time) {
+void EventStream::FlowPoint(Flow flow, absl::string_view name, uint64_t number, const TraceTrack& track,
+                            TracePoint time) {
   constexpr const char* kPhases[] = {"s", "t", "f"};
-  // Bound to the slice around it; an end without this would be bound to the next one.
-  Event(kPhases[static_cast<int>(flow)], "flow", track, time, absl::StrCat(R"(,"cat":"flow","bp":"e")", IdMember(id)));
+  // Bound to the slice around it; an end without this would be bound to the next one. Viewers read ids as hexadecimal.
+  Event(kPhases[static_cast<int>(flow)], name, track, time,
+        absl::StrCat(R"(,"cat":"flow","bp":"e","id":"0x)", absl::Hex(number), "\""));
 }
 
-void EventStream::Counter(uint32_t process, absl::string_view name, TracePoint time, uint64_t value) {
-  Event("C", name, {process, 0}, time, ArgsMember(Members().Add("value", value)));
+void EventStream::Counter(uint32_t process, absl::string_view name, absl::string_view unit, TracePoint time,
+                          uint64_t value) {
+  Event("C", name, OwnTrack(process), time, ArgsMember(Members().Add(unit, value)));
 }
 
 void EventStream::Event(const char* phase, absl::string_view name, const TraceTrack& track, TracePoint time,

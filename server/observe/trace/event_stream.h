@@ -28,7 +28,10 @@ class Members {
   std::string text_;
 };
 
-// Where an event is drawn.
+// Tracks that are no threads of the system have numbers from here on, which the system does not give.
+inline constexpr uint32_t kFirstOwnThread = uint32_t{1} << 24;
+
+// Where an event is drawn. No two tracks have the same thread, of whichever process they are.
 struct TraceTrack {
   uint32_t process = 0;
   uint32_t thread = 0;
@@ -50,16 +53,18 @@ class EventStream {
   // `args` may be empty.
   void Slice(const TraceTrack& track, absl::string_view name, TracePoint begin, TracePoint end,
              const Members& args = {});
-  // A span apart from threads. Those of the same process and id are nested.
+  // A span apart from threads. Those of the same process and id, any text, are nested.
   void Span(uint32_t process, absl::string_view id, absl::string_view name, TracePoint begin, TracePoint end,
             const Members& args = {});
   void SpanBegin(uint32_t process, absl::string_view id, absl::string_view name, TracePoint time,
                  const Members& args = {});
   void SpanEnd(uint32_t process, absl::string_view id, absl::string_view name, TracePoint time);
-  // An arrow's start, a place it passes, its end: each within a slice of its track.
+  // An arrow's start, a place it passes, its end: each within a slice of its track. No other of the name has its
+  // number.
   enum class Flow { kStart, kStep, kEnd };
-  void FlowPoint(Flow flow, absl::string_view id, const TraceTrack& track, TracePoint time);
-  void Counter(uint32_t process, absl::string_view name, TracePoint time, uint64_t value);
+  void FlowPoint(Flow flow, absl::string_view name, uint64_t number, const TraceTrack& track, TracePoint time);
+  // Viewers call it "NAME UNIT".
+  void Counter(uint32_t process, absl::string_view name, absl::string_view unit, TracePoint time, uint64_t value);
 
  private:
   void Event(const char* phase, absl::string_view name, const TraceTrack& track, TracePoint time,

@@ -25,14 +25,16 @@ constexpr uint32_t kFirstDevice = 3;  // the CPU, and the GPUs behind it
 // Tracks of a lane: the pieces, and one for each stage, since stages of one piece overlap.
 constexpr std::array<Stage, 3> kLaneStages = {Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut};
 constexpr uint32_t kLaneTracks = 1 + kLaneStages.size();
+// Numbers kept for the lanes of each device, and, below the first GPU's, for batches.
+constexpr uint32_t kDeviceThreads = 1 << 16;
 
 const char* NameOf(Stage stage) { return kStageNames[static_cast<size_t>(stage)]; }
 const char* NameOf(Route route) { return kRouteNames[static_cast<size_t>(route)]; }
 
 TraceTrack ThreadTrack(uint32_t thread) { return {kFirstDevice, thread}; }
-TraceTrack SlotTrack(uint32_t slot) { return {kBatches, slot + 1}; }
+TraceTrack SlotTrack(uint32_t slot) { return {kBatches, kFirstOwnThread + slot}; }
 TraceTrack LaneTrack(uint32_t device, int lane) {
-  return {kFirstDevice + device, static_cast<uint32_t>(lane) * kLaneTracks + 1};
+  return {kFirstDevice + device, kFirstOwnThread + kDeviceThreads * device + static_cast<uint32_t>(lane) * kLaneTracks};
 }
 TraceTrack StageTrack(uint32_t device, int lane, Stage stage) {
   const auto place = std::find(kLaneStages.begin(), kLaneStages.end(), stage) - kLaneStages.begin();
@@ -41,7 +43,9 @@ TraceTrack StageTrack(uint32_t device, int lane, Stage stage) {
   return track;
 }
 
-std::string RequestId(uint64_t number) { return absl::StrCat("r", number); }
+// Arrows of requests have the requests' numbers, those of batches numbers of their own.
+constexpr char kRequestArrow[] = "request";
+constexpr char kBatchArrow[] = "batch";
 
 // What pieces and their stages say of themselves.
 template <typename Record>
@@ -92,6 +96,7 @@ class Writer {
   const TimelineIndex index_;
   EventStream out_;
   uint64_t parts_ = 0;
+  uint64_t batch_arrows_ = 0;
 };
 
 Members Writer::About() const {
@@ -135,7 +140,7 @@ void Writer::NameTracks() {
 
 void Writer::Draw(const RequestRecord& record) {
   if (index_.FindRequest(record.number) == nullptr) return;
-  const std::string id = RequestId(record.number);
+  const std::string id = absl::StrCat(record.number);
   Members args;
   args.Add("request", record.number)
       .Add("status", absl::StatusCodeToString(static_cast<absl::StatusCode>(record.code)));
@@ -148,8 +153,8 @@ void Writer::Draw(const RequestRecord& record) {
   if (record.batches > 0) {
     out_.Span(kRequests, id, NameOf(Stage::kReply), record.results_ready, record.answered);
     out_.Slice(ThreadTrack(record.replier), NameOf(Stage::kReply), record.answering, record.answered, which);
-    out_.FlowPoint(Flow::kStart, id, ThreadTrack(record.receiver), record.received);
-    out_.FlowPoint(Flow::kEnd, id, ThreadTrack(record.replier), record.answering);
+    out_.FlowPoint(Flow::kStart, kRequestArrow, record.number, ThreadTrack(record.receiver), record.received);
+    out_.FlowPoint(Flow::kEnd, kRequestArrow, record.number, ThreadTrack(record.replier), record.answering);
   }
   out_.SpanEnd(kRequests, id, record.method, record.answered);
 }
@@ -161,10 +166,10 @@ void Writer::Draw(const SegmentRecord& record) {
   const TimelineIndex::Batch* const batch = index_.FindBatch(record.batch);
   Members which = Members().Add("request", record.request);
   out_.Slice(ThreadTrack(record.packer), NameOf(Stage::kPack), record.pack_begin, record.pack_end, which);
-  std::string id = RequestId(record.request);
+  std::string id = absl::StrCat(record.request);
   if (batch != nullptr) {
     which.Add("batch", record.batch);
-    out_.FlowPoint(Flow::kStep, id, SlotTrack(batch->slot), record.pack_end);
+    out_.FlowPoint(Flow::kStep, kRequestArrow, record.request, SlotTrack(batch->slot), record.pack_end);
   }
   which.Add("rows", record.rows);
   if (!record.whole) {
@@ -209,7 +214,7 @@ void Writer::DrawOnThread(const TracePieceRecord& record) {
   out_.Slice(track, NameOf(Stage::kCompute), record.begun, record.done, PieceArgs(record));
   if (!IsAlone(record.tag)) return DrawArrow(record, track);
   if (index_.FindRequest(NumberOf(record.tag)) == nullptr) return;
-  out_.FlowPoint(Flow::kStep, RequestId(NumberOf(record.tag)), track, record.begun);
+  out_.FlowPoint(Flow::kStep, kRequestArrow, NumberOf(record.tag), track, record.begun);
 }
 
 void Writer::DrawOnLane(const TracePieceRecord& record) {
@@ -222,9 +227,9 @@ void Writer::DrawOnLane(const TracePieceRecord& record) {
 void Writer::DrawArrow(const TracePieceRecord& record, const TraceTrack& track) {
   const TimelineIndex::Batch* const batch = index_.FindBatch(NumberOf(record.tag));
   if (batch == nullptr) return;
-  const std::string id = absl::StrCat("b", NumberOf(record.tag), ".", ++parts_);
-  out_.FlowPoint(Flow::kStart, id, SlotTrack(batch->slot), record.submitted);
-  out_.FlowPoint(Flow::kEnd, id, track, record.begun);
+  ++batch_arrows_;
+  out_.FlowPoint(Flow::kStart, kBatchArrow, batch_arrows_, SlotTrack(batch->slot), record.submitted);
+  out_.FlowPoint(Flow::kEnd, kBatchArrow, batch_arrows_, track, record.begun);
 }
 
 void Writer::Draw(const SpanRecord& record) {
@@ -233,8 +238,8 @@ void Writer::Draw(const SpanRecord& record) {
 }
 
 void Writer::Draw(const CountersRecord& record) {
-  out_.Counter(kRequests, "in flight", record.time, record.in_flight);
-  out_.Counter(kRequests, "queued", record.time, record.queued);
+  out_.Counter(kRequests, "in flight", "requests", record.time, record.in_flight);
+  out_.Counter(kRequests, "queued", "requests", record.time, record.queued);
 }
 
 }  // namespace
