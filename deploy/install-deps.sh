@@ -5,8 +5,9 @@
 #   deploy/install-deps.sh [--print] [SET ...]
 #
 # Sets: build (compile everything), run (what a binary needs at run time), demo (build + the tool that trains its
-# models), test (demo + sanitizers, fuzzers, linters and test clients). Without a set: build. --print lists the packages
-# and installs nothing.
+# models), test (demo + sanitizers, fuzzers, linters, test clients and Prometheus), bench (build + what the benchmarks' folder
+# asks for), image (what tests/image.sh builds an image with). Without a set: build. --print lists the packages and installs
+# nothing.
 # Works as root or through sudo, asks nothing, and does nothing when all packages are there.
 set -euo pipefail
 
@@ -18,8 +19,11 @@ build=(
 demo=(liblinear-tools)
 test=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  ccache shellcheck curl git python3 python3-grpcio python3-protobuf
+  ccache shellcheck curl git python3 python3-grpcio python3-protobuf python3-yaml
+  prometheus
 )
+bench=(libgtest-dev libgmock-dev)
+image=(buildah debootstrap curl python3)
 
 os_release=/etc/os-release
 version=""
@@ -43,9 +47,9 @@ sets=()
 for argument in "$@"; do
   case "$argument" in
     --print) print=true ;;
-    build | run | demo | test) sets+=("$argument") ;;
+    build | run | demo | test | bench | image) sets+=("$argument") ;;
     *)
-      echo "install-deps.sh: '$argument' is not a package set; there are build, run, demo and test" >&2
+      echo "install-deps.sh: '$argument' is not a package set; there are build, run, demo, test, bench and image" >&2
       exit 2
       ;;
   esac
@@ -59,6 +63,8 @@ for set in "${sets[@]}"; do
     run) packages+=("${run[@]}") ;;
     demo) packages+=("${build[@]}" "${demo[@]}") ;;
     test) packages+=("${build[@]}" "${demo[@]}" "${test[@]}") ;;
+    bench) packages+=("${build[@]}" "${bench[@]}") ;;
+    image) packages+=("${image[@]}") ;;
   esac
 done
 
@@ -85,7 +91,13 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "installing ${#missing[@]} packages: ${missing[*]}"
+# The tests want the program Prometheus. Without these files it does not become a service of this machine, now or at its next start.
+no_service=(
+  -o Dpkg::Options::=--path-exclude=/lib/systemd/system/prometheus.service
+  -o Dpkg::Options::=--path-exclude=/usr/lib/systemd/system/prometheus.service
+  -o Dpkg::Options::=--path-exclude=/etc/init.d/prometheus
+)
 # Errors go to standard error; what dpkg tells of each package interests nobody.
 apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
 "${apt_get[@]}" update >/dev/null
-"${apt_get[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null
+"${apt_get[@]}" "${no_service[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null

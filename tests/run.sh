@@ -2,7 +2,7 @@
 # Installs what the tests need, builds and runs all of them from a clean clone. tests/README.md tells the steps.
 #
 #   tests/run.sh [STEP ...]     steps: install format shell cpu tidy cuda asan tsan fuzz; without one: all, in this order;
-#                               and tidy-all, which takes an hour
+#                               and tidy-all, which takes an hour, and image (root), which takes some minutes
 #
 # Environment: WIDELANE_FUZZ_SECONDS (each fuzzer's time, 60), WIDELANE_TEST_DATA (folder of public data sets; without it
 # their tests are skipped). The last line counts test cases and checks; the exit code is 0 if none failed.
@@ -10,7 +10,7 @@ set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
-readonly steps=(install format shell cpu tidy cuda asan tsan fuzz) more_steps=(tidy-all)
+readonly steps=(install format shell cpu tidy cuda asan tsan fuzz) more_steps=(tidy-all image)
 readonly test_timeout_s=300
 # Builds of everything, each from nothing.
 readonly whole=(-DWIDELANE_TESTS=ON -DWIDELANE_PCH=ON)
@@ -103,7 +103,7 @@ step_format() {
 }
 
 step_shell() {
-  find .ci deploy tests \( -name '*.sh' -o -path .ci/run \) -type f -print0 >build/files
+  find .ci deploy docker tests \( -name '*.sh' -o -path .ci/run \) -type f -print0 >build/files
   check "shellcheck" xargs -0 -a build/files shellcheck
 }
 
@@ -172,6 +172,9 @@ step_tsan() {
   run_tests build/tsan -E 'NumericContract.*Threads[123467]$|RowKernelsTest'
   runner=()
 }
+
+# Builds the image and tries it; one check here.
+step_image() { check "image" tests/image.sh; }
 
 step_fuzz() {
   local fuzzer name compilers=()
