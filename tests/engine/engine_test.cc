@@ -109,6 +109,12 @@ class FakeGpus : public ::testing::Test {
   bool Starts(uint64_t rows, Where where = Where::kAnywhere) const {
     return engine_->StartsAtOnce(*model_, {.values = Values::kFloat32}, rows, 40 * rows, where);
   }
+  // The same, once what a GPU is about to end has ended.
+  bool StartsSoon(uint64_t rows) const {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (!Starts(rows) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return Starts(rows);
+  }
 
   std::vector<std::shared_ptr<FakeDeviceControl>> controls_;
   std::unique_ptr<Engine> engine_;
@@ -241,17 +247,19 @@ TEST_F(FakeGpus, StartBatchesAtOnceUntilEachLaneHasOne) {
   }
 }
 
-TEST_F(FakeGpus, ABatchForAllOfThemWaitsForALaneOfEach) {
+TEST_F(FakeGpus, StartABatchForAllOfThemOnceOneHasAFreeLane) {
   EngineOptions options = Options();
   options.route = Route::kAllGpus;
   Start(2, options);
   EXPECT_TRUE(Starts(2000));
-  const uint64_t before = controls_[1]->batches();
-  controls_[1]->Block();
+  const uint64_t before[] = {controls_[0]->batches(), controls_[1]->batches()};
+  for (const auto& control : controls_) control->Block();
   BatchWaiter waiters[2];
   for (BatchWaiter& waiter : waiters) engine_->Submit(Batch(*engine_, model_, rows_), waiter, Where::kAnywhere);
-  EXPECT_TRUE(controls_[1]->WaitForBatches(before + 2, kPatience));
-  EXPECT_FALSE(Starts(2000)) << "one of them has two batches on two lanes";
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(controls_[i]->WaitForBatches(before[i] + 2, kPatience));
+  EXPECT_FALSE(Starts(2000)) << "each has two batches on two lanes";
+  controls_[0]->Unblock();
+  EXPECT_TRUE(StartsSoon(2000)) << "the other still has two";
   controls_[1]->Unblock();
   for (BatchWaiter& waiter : waiters) ASSERT_NE(waiter.Wait(), nullptr);
   EXPECT_TRUE(Starts(2000));
