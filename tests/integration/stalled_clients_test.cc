@@ -114,7 +114,8 @@ TEST(WatchdogTest, AStopThatHangsEndsWithAnError) {
   const std::string model = "id1=" + files.Write("id1.safetensors", *Id1());
   ServerProcess server({"--model", model, "--drain-delay-ms", "0", "--drain-timeout-ms", "0"}, {},
                        kHangingServerProgram);
-  ASSERT_TRUE(server.WaitUntilReady());
+  ASSERT_TRUE(server.WaitForPorts());
+  ASSERT_TRUE(server.process().WaitForLine(kHangsFromNowOn, kPatience));
   EXPECT_EQ(Score(server.stub(), Id1Request({1}), milliseconds(200)).status.error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
   server.process().Signal(SIGTERM);

@@ -14,8 +14,9 @@
 namespace widelane::test {
 
 inline constexpr char kServerProgram[] = "widelane-server";
-// The same whose device never ends a batch.
+// The same whose device never ends a batch after the log has this line.
 inline constexpr char kHangingServerProgram[] = "hanging_server";
+inline constexpr char kHangsFromNowOn[] = "the device hangs from now on";
 
 class ServerProcess {
  public:
