@@ -139,17 +139,12 @@ TEST(SplittingTest, SmallRequestsDoNotWaitForTheWholeOfALargeOne) {
 
 TEST(SplittingTest, OneDeadlineForAllPieces) {
   FakeClock clock;
-  const auto configure = [](ServerConfig& config) {
-    config.batching.max_rows = 8;
-    config.front.completion_queues = 1;
-    config.front.threads_per_queue = 1;
-  };
+  const auto configure = [](ServerConfig& config) { config.batching.max_rows = 8; };
   HeldServer server({{"r4", R4()}}, configure, &clock);
   server.device().Block();
   ScoreStream stream(server.stub());
   ASSERT_TRUE(stream.Send(1, Request("r4", PlainRows(NumberedRows(1000))), 100));
   ASSERT_TRUE(stream.Send(2, Request("r4", PlainRows({{{2, 3.0f}}}))));
-  // The only thread is back from packing the first.
   ASSERT_TRUE(server.WaitForInFlight(2));
   ASSERT_TRUE(server.FinishBatch());
   clock.Advance(std::chrono::milliseconds(100));

@@ -76,11 +76,7 @@ TEST(WaitingTest, FewCallersOfManyModelsAreNotHeldUp) {
 
 // With many times as many callers waiting as there are threads.
 TEST(WaitingTest, NoThreadIsHeldByWhoWaits) {
-  HeldServer server({{"id1", Id1()}}, [](ServerConfig& config) {
-    config.front.completion_queues = 1;
-    config.front.threads_per_queue = 1;
-    config.batching.max_rows = 4;
-  });
+  HeldServer server({{"id1", Id1()}}, [](ServerConfig& config) { config.batching.max_rows = 4; });
   PendingCalls calls;
   server.Hold(calls, Id1Request({0}));
   for (int i = 1; i <= 100; ++i) calls.Send(server.stub(), Id1Request({static_cast<float>(i)}));

@@ -4,6 +4,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/expect.h"
+#include "tests/support/health.h"
 #include "tests/support/http.h"
 
 namespace widelane::test {
@@ -17,6 +18,12 @@ HeldServer::HeldServer(const TestServer::Models& models, const TestServer::Confi
   devices.push_back(FakeDevice::Gpu(0, device_, 1));
   const auto on_gpu = [&configure](ServerConfig& config) {
     config.engine.route = Route::kCopied;
+    // Models are tried with batches of half a slab, which sanitizers make long.
+    config.engine.slab = {.rows = 1 << 12, .entries = 1 << 14, .results = 1 << 13};
+    config.front.completion_queues = 1;
+    config.front.threads_per_queue = 1;
+    // However slow the machine: a batch that waits is open until it is full or the device takes it.
+    config.batching.max_delay = std::chrono::hours(1);
     if (configure) configure(config);
   };
   server_ = std::make_unique<TestServer>(models, std::move(devices), on_gpu, clock);
@@ -49,7 +56,9 @@ double HeldServer::Metric(const std::string& name, const std::vector<std::string
 }
 
 bool HeldServer::WaitForInFlight(double requests) const {
-  return Eventually([&] { return InFlight() == requests; }, kPatience);
+  if (!Eventually([&] { return InFlight() == requests; }, kPatience)) return false;
+  // The only thread that takes calls answers this when it is through with those it has counted.
+  return CheckHealth(server_->channel(), "liveness").status == HealthReply::SERVING;
 }
 
 }  // namespace widelane::test

@@ -1,5 +1,5 @@
-// A server whose only device does one batch at a time, when the test lets it. None of the server's threads waits for
-// it.
+// A server whose only device does one batch at a time, when the test lets it. The one thread that takes calls does not
+// wait for it, and batches that wait stay open.
 
 #ifndef WIDELANE_TESTS_SUPPORT_HELD_SERVER_H_
 #define WIDELANE_TESTS_SUPPORT_HELD_SERVER_H_
@@ -40,6 +40,7 @@ class HeldServer {
   // -1: there is no such metric.
   double Metric(const std::string& name, const std::vector<std::string>& labels = {}) const;
   double InFlight() const { return Metric("widelane_requests_in_flight"); }
+  // Until there are so many, each of them in a batch or in line.
   bool WaitForInFlight(double requests) const;
   // Calls and messages that ended with this code.
   double Ended(const std::string& code) const { return Metric("widelane_requests_total", {"code=\"" + code + "\""}); }
