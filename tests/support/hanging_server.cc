@@ -20,8 +20,6 @@ absl::StatusOr<std::unique_ptr<Server>> StartHanging(const ServerConfig& config)
   ServerConfig on_gpu = config;
   on_gpu.engine.route = Route::kCopied;
   on_gpu.engine.measure_costs = false;
-  // Models are tried with batches of half a slab, which sanitizers make long.
-  on_gpu.engine.slab = {.rows = 1 << 12, .entries = 1 << 14, .results = 1 << 13};
   const auto gpu = std::make_shared<test::FakeDeviceControl>();
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(test::FakeDevice::Cpu(std::make_shared<test::FakeDeviceControl>()));
