@@ -89,7 +89,7 @@ run_group() {
 # run_tests FOLDER PROGRAM[=FILTER] ...: tests of a build folder's programs, as many groups at once as there are cores. Those
 # that passed are counted, not listed.
 run_tests() {
-  local folder=$1 logs=$1/test-logs log program filter number=0
+  local folder=$1 logs=$1/test-logs log program filter before number=0
   shift
   rm -rf "$logs"
   mkdir -p "$logs"
@@ -97,14 +97,16 @@ run_tests() {
     filter=
     [ "$program" = "${program%%=*}" ] || filter=${program#*=}
     program=${program%%=*}
+    before=$number
     while read -r filter; do
       while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
       number=$((number + 1))
       run_group "$folder/bin/$program" "$filter" "$logs/$(printf '%03d' $number)-$program" &
     done < <(groups "$folder/bin/$program" "$filter")
+    [ "$number" -gt "$before" ] || fail "$folder/bin/$program has no tests"
   done
   wait
-  for log in "$logs"/*.rc; do count_tests "${log%.rc}"; done
+  for log in "$logs"/*.rc; do [ ! -e "$log" ] || count_tests "${log%.rc}"; done
   grep -hA 1 ': Skipped$' "$logs"/* | grep -vE ': Skipped$|^--$' | sort | uniq -c
 }
 
