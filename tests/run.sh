@@ -11,11 +11,14 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 readonly steps=(install format shell cpu tidy cuda asan tsan fuzz) more_steps=(tidy-all image)
-readonly test_timeout_s=300
-# Builds of everything, each from nothing.
-readonly whole=(-DWIDELANE_TESTS=ON -DWIDELANE_PCH=ON)
-# The demo builds what the step cuda has built; warnings that are errors make no other objects.
-export CCACHE_IGNOREOPTIONS=-Werror
+readonly test_timeout_s=300 group_timeout_s=600 group_tests=30
+# All tests; what takes longest goes first.
+readonly programs=(integration_test client_test driver_test engine_test server_test)
+# A build that shares no objects with others.
+readonly alone=(-DWIDELANE_TESTS=ON -DWIDELANE_PCH=ALL)
+# The steps cuda and tidy, and the demo, take what the step cpu has compiled: warnings that are errors make no other objects, and
+# neither does the folder's name.
+export CCACHE_IGNOREOPTIONS=-Werror CCACHE_BASEDIR=$root
 jobs=$(nproc)
 passed=0 failed=0 skipped=0
 
@@ -59,35 +62,84 @@ build() {
   return 1
 }
 
-# A number from the head of ctest's JUnit file.
-junit() { sed -n "s/^[[:space:]]*$1=\"\\([0-9]*\\)\".*/\\1/p; s/^<testsuite.*[[:space:]]$1=\"\\([0-9]*\\)\".*/\\1/p" "$2" | head -n 1; }
-
-# run_tests FOLDER [CTEST OPTION ...]: what ctest knows in a build folder. Tests that passed are counted, not listed.
-run_tests() {
-  local folder=$1 report=$root/build/junit.xml code total bad missing ignored
-  shift
-  rm -f "$report"
-  "${runner[@]}" ctest --test-dir "$folder" -j "$jobs" --timeout "$test_timeout_s" --output-on-failure \
-    --no-tests=error --output-junit "$report" "$@" 2>&1 |
-    grep --line-buffered -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test .* Passed )'
-  code=${PIPESTATUS[0]}
-  if [ ! -e "$report" ]; then
-    fail "no tests ran in $folder"
-    return
-  fi
-  total=$(junit tests "$report") bad=$(junit failures "$report")
-  # Tests that did not run and did not say themselves that they skip; ctest counts them as skipped, too.
-  missing=$(grep '<skipped message="' "$report" | grep -cv 'message="SKIP_')
-  ignored=$(($(junit skipped "$report") + $(junit disabled "$report") - missing))
-  [ "$bad" -eq 0 ] || fail "$bad tests in $folder" "$bad"
-  [ "$missing" -eq 0 ] || fail "$missing tests in $folder could not be started" "$missing"
-  if [ "$code" -ne 0 ] && [ $((bad + missing)) -eq 0 ]; then fail "ctest in $folder (code $code)"; fi
-  if [ "$ignored" -gt 0 ]; then
-    skip "$ignored tests in $folder, listed above with ***Skipped; their reasons:" "$ignored"
-    grep -hA 1 ': Skipped$' "$folder/Testing/Temporary/LastTest.log" | grep -vE ': Skipped$|^--$' | sort | uniq -c
-  fi
-  pass $((total - bad - missing - ignored))
+# groups PROGRAM [FILTER]: the program's tests in groups of suites, as filters of their own, one a line. A process for each test
+# would take longer to start than most tests take.
+groups() {
+  "$1" --gtest_list_tests ${2:+"--gtest_filter=$2"} | awk -v most="$group_tests" '
+    function flush() { if (count > 0) print filter; filter = ""; count = 0 }
+    function end_suite(  i) {
+      if (count + size > most) flush()
+      for (i = 1; i <= size; ++i) {
+        if (count == most) flush()
+        filter = filter (count++ ? ":" : "") names[i]
+      }
+      size = 0
+    }
+    /^[^ ].*[.]/ { end_suite(); suite = $1 }
+    /^  / { names[++size] = suite $1 }
+    END { end_suite(); flush() }'
 }
+
+# run_group PROGRAM FILTER LOG: its tests in one process, which leaves its exit code beside the log.
+run_group() {
+  timeout -k 10 "$group_timeout_s" "${runner[@]}" "$1" "--gtest_filter=$2" >"$3" 2>&1 </dev/null
+  echo $? >"$3.rc"
+}
+
+# run_tests FOLDER PROGRAM[=FILTER] ...: tests of a build folder's programs, as many groups at once as there are cores. Those
+# that passed are counted, not listed.
+run_tests() {
+  local folder=$1 logs=$1/test-logs log program filter before number=0
+  shift
+  rm -rf "$logs"
+  mkdir -p "$logs"
+  for program in "$@"; do
+    filter=
+    [ "$program" = "${program%%=*}" ] || filter=${program#*=}
+    program=${program%%=*}
+    before=$number
+    while read -r filter; do
+      while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+      number=$((number + 1))
+      run_group "$folder/bin/$program" "$filter" "$logs/$(printf '%03d' $number)-$program" &
+    done < <(groups "$folder/bin/$program" "$filter")
+    [ "$number" -gt "$before" ] || fail "$folder/bin/$program has no tests"
+  done
+  wait
+  for log in "$logs"/*.rc; do [ ! -e "$log" ] || count_tests "${log%.rc}"; done
+  grep -hA 1 ': Skipped$' "$logs"/* | grep -vE ': Skipped$|^--$' | sort | uniq -c
+}
+
+# A test's own last line in a log: "[       OK ] Suite.Test (3 ms)".
+ended() { grep -E "\\[ +$1 +\\] .* \\([0-9]+ ms\\)\$" "$2"; }
+
+# count_tests LOG: counts what a process ran, and shows what failed. Tests that it did not come to have failed.
+count_tests() {
+  local log=$1 total good ignored code bad names
+  code=$(cat "$log.rc")
+  total=$(sed -n 's/.*\[=*\] Running \([0-9]*\) tests\{0,1\} from .*/\1/p' "$log" | head -n 1)
+  good=$(ended OK "$log" | wc -l)
+  ignored=$(ended SKIPPED "$log" | wc -l)
+  bad=$((${total:-1} - good - ignored))
+  pass "$good"
+  [ "$ignored" -eq 0 ] || skip "$(ended SKIPPED "$log" | sed 's/.*SKIPPED \] //; s/ (.*//' | paste -sd ' ')" "$ignored"
+  if [ "$code" -eq 0 ] && [ "$bad" -eq 0 ]; then return; fi
+  # Each test that failed, and what was printed last: by the test that ended the process, or of all.
+  awk '/\[ +RUN +\]/ { test = "" } { test = test $0 "\n" } /\[  FAILED  \].* ms\)$/ { printf "%s", test; test = "" }
+    END { printf "%s", test }' "$log" | tail -n 200
+  names=$(ended FAILED "$log" | sed 's/.*FAILED  \] //; s/[ ,].*//')
+  case $code in
+    0 | 1) ;;
+    124 | 137) names+=" $(last_test "$log") (stopped after $group_timeout_s s)" ;;
+    *) names+=" $(last_test "$log") (ended with code $code)" ;;
+  esac
+  [ "$bad" -gt 0 ] || bad=1
+  fail "$bad tests: ${names//$'\n'/ }; all output is in $log" "$bad"
+}
+
+# The test that began last.
+last_test() { sed -n 's/.*\[ RUN      \] //p' "$1" | tail -n 1; }
+
 runner=()
 
 step_install() { check "installing packages" deploy/install-deps.sh test; }
@@ -107,7 +159,9 @@ step_shell() {
   check "shellcheck" xargs -0 -a build/files shellcheck
 }
 
-step_cpu() { if build cpu build/cpu all "${whole[@]}"; then run_tests build/cpu; fi; }
+step_cpu() {
+  if build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_PCH=TESTS; then run_tests build/cpu "${programs[@]}"; fi
+}
 
 # tidy FOLDERS [OPTION ...]: clang-tidy on our files in these folders, with the flags of the preset cpu. In a build folder of its
 # own, without precompiled headers, which are GCC's; only the headers made from .proto files have to be there.
@@ -149,27 +203,30 @@ step_cuda() {
   # Where there is a GPU, tests of it that skip are tests that failed.
   [ -z "$architecture" ] || local -x WIDELANE_REQUIRE_GPU=1
   # What the CPU computes is the step cpu's.
-  run_tests build/cuda/tests/engine -E 'NumericContract.*Threads[0-9]|RowKernelsTest'
   # Drivers that cannot be used, played by a library of ours.
-  run_tests build/cuda/tests/integration -R '^(Gpu)?DriverTest[.]'
+  run_tests build/cuda 'engine_test=-*Contract.*Threads*:*RowKernelsTest*' driver_test
 }
 
 step_asan() {
   local -x ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
   local -x LSAN_OPTIONS=
   [ ! -e tests/support/lsan.supp ] || LSAN_OPTIONS=suppressions=$root/tests/support/lsan.supp
-  # The same kernels by other numbers of threads.
-  if build asan build/asan all "${whole[@]}"; then run_tests build/asan -E 'NumericContract.*BestThreads'; fi
+  # Best are the same kernels by other numbers of threads.
+  if build asan build/asan "${programs[*]}" "${alone[@]}"; then
+    run_tests build/asan integration_test client_test driver_test 'engine_test=-*Contract.*BestThreads*' server_test
+  fi
 }
 
 step_tsan() {
   local -x TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   [ ! -e tests/support/tsan.supp ] || TSAN_OPTIONS+=:suppressions=$root/tests/support/tsan.supp
-  build tsan build/tsan all "${whole[@]}" || return
+  build tsan build/tsan "${programs[*]}" "${alone[@]}" || return
   # Kernels that place libraries far apart confuse this sanitizer; turning that off is not allowed everywhere.
   if setarch "$(uname -m)" -R true 2>/dev/null; then runner=(setarch "$(uname -m)" -R); fi
-  # What one thread computes alone takes long here and shows nothing; two numbers of threads are enough.
-  run_tests build/tsan -E 'NumericContract.*Threads[123467]$|RowKernelsTest'
+  # What one thread computes alone takes long here and shows nothing; two numbers of threads are enough, and one kind of
+  # kernels for each.
+  run_tests build/tsan integration_test client_test driver_test 'engine_test=-*Contract.*:*RowKernelsTest*' \
+    'engine_test=*Contract.*/PlainThreads5:*Contract.*/BestThreads8' server_test
   runner=()
 }
 

@@ -25,6 +25,7 @@ BackendUnderTest Cpu(const std::string& name, InstructionSet set, size_t threads
   return {absl::StrCat(name, "Threads", threads), options};
 }
 
+#ifdef WIDELANE_TEST_CUDA
 BackendUnderTest Gpu(const std::string& name, Route route, size_t lane_bytes) {
   EngineOptions options = SmallOptions();
   options.devices.kind = DeviceSelection::Kind::kGpu;
@@ -33,6 +34,7 @@ BackendUnderTest Gpu(const std::string& name, Route route, size_t lane_bytes) {
   options.check_pinned = true;
   return {name, options};
 }
+#endif
 
 }  // namespace
 
@@ -44,9 +46,11 @@ std::vector<BackendUnderTest> AllBackends() {
     backends.push_back(Cpu("Avx512", InstructionSet::kAvx512, threads));
   }
   for (const size_t threads : {3, 4, 6, 7, 8}) backends.push_back(Cpu("Best", InstructionSet::kBest, threads));
+#ifdef WIDELANE_TEST_CUDA
   backends.push_back(Gpu("GpuMapped", Route::kMapped, EngineOptions().lane_bytes));
   backends.push_back(Gpu("GpuCopied", Route::kCopied, EngineOptions().lane_bytes));
   backends.push_back(Gpu("GpuInPieces", Route::kAllGpus, EngineLimits::kMinLaneBytes));
+#endif
   return backends;
 }
 

@@ -22,7 +22,8 @@ struct BackendUnderTest {
 
 inline void PrintTo(const BackendUnderTest& backend, std::ostream* out) { *out << backend.name; }
 
-// The CPU with each instruction set and 1 to 8 threads, and the GPUs: whole batches, and batches cut into small pieces.
+// The CPU with each instruction set and 1 to 8 threads, and, where the CUDA backend is built, the GPUs: whole batches,
+// and batches cut into small pieces.
 std::vector<BackendUnderTest> AllBackends();
 
 // Makes the engine of its parameter, or skips with the reason why this machine cannot. With WIDELANE_REQUIRE_GPU set a

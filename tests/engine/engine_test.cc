@@ -36,7 +36,7 @@ constexpr milliseconds kPatience(20'000);
 EngineOptions Options() {
   EngineOptions options;
   options.devices.kind = DeviceSelection::Kind::kGpu;
-  options.slab = {.rows = 4096, .entries = 1 << 16, .results = 1 << 14};
+  options.slab = {.rows = 4096, .entries = 1 << 14, .results = 1 << 14};  // models are tried on GPUs with half of it
   options.slabs = 8;
   options.cpu_threads = 2;
   options.measure_costs = false;
@@ -214,6 +214,7 @@ TEST_F(FakeGpus, GetABatchOfEmptyRowsInPiecesToo) {
 TEST_F(FakeGpus, SmallBatchesStayOnTheCpuWhereTheEngineMayChoose) {
   EngineOptions options = Options();
   options.devices.kind = DeviceSelection::Kind::kAuto;
+  options.slab.entries = 1 << 16;
   Start(1, options);
   const uint64_t before = controls_[0]->batches();
   ASSERT_TRUE(ScoreBatch(*engine_, model_, {rows_[0]}, true).ok());

@@ -105,7 +105,8 @@ TEST_P(BestOutputsTest, AreThoseOfAllScores) {
       const std::vector<WireRow> rows = ManyRows(ones);
       const ScoreResult all = Ask(model, rows, {v1::SCORES, v1::RAW});
       ExpectOk(all.status);
-      for (const uint32_t k : {1u, 2u, 10u, 16u, 17u, 128u, 129u, 299u, 300u}) {
+      for (const uint32_t k : kSanitized ? std::vector<uint32_t>{1, 17, 129, 300}
+                                         : std::vector<uint32_t>{1, 2, 10, 16, 17, 128, 129, 299, 300}) {
         SCOPED_TRACE(std::string(model) + ", " + std::to_string(k));
         ExpectBest(Ask(model, rows, {v1::TOP_K}, k), BestOf(all.reply, k));
       }

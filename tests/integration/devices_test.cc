@@ -20,8 +20,11 @@ class DevicesTest : public ::testing::Test {
     devices.push_back(FakeDevice::Cpu(cpu_));
     devices.push_back(FakeDevice::Gpu(0, gpus_[0]));
     devices.push_back(FakeDevice::Gpu(1, gpus_[1]));
-    server_ = std::make_unique<TestServer>(TestServer::Models{{"r4", R4()}}, std::move(devices),
-                                           [](ServerConfig& config) { config.engine.route = Route::kAllGpus; });
+    server_ =
+        std::make_unique<TestServer>(TestServer::Models{{"r4", R4()}}, std::move(devices), [](ServerConfig& config) {
+          config.engine.route = Route::kAllGpus;
+          config.engine.slab = {.rows = 1 << 13, .entries = 1 << 14, .results = 1 << 13};  // models are tried with half
+        });
   }
 
   v1::ScoreRequest LargeRequest() const {

@@ -216,8 +216,10 @@ TEST(RepliesTest, AlsoWhenAGpuFails) {
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(FakeDevice::Cpu(std::make_shared<FakeDeviceControl>()));
   devices.push_back(FakeDevice::Gpu(0, gpu));
-  TestServer server({{"id1", Id1()}}, std::move(devices),
-                    [](ServerConfig& config) { config.engine.route = Route::kCopied; });
+  TestServer server({{"id1", Id1()}}, std::move(devices), [](ServerConfig& config) {
+    config.engine.route = Route::kCopied;
+    config.engine.slab = {.rows = 1 << 13, .entries = 1 << 14, .results = 1 << 13};  // models are tried with half
+  });
   ASSERT_TRUE(server.server().WaitUntilLoaded(std::chrono::seconds(60)));
   std::thread failing([&] {
     EXPECT_TRUE(gpu->WaitForBatches(20, std::chrono::seconds(60)));

@@ -140,8 +140,9 @@ class InFlightTest : public ::testing::Test {
                                      [](ServerConfig& config) { config.drain.timeout = std::chrono::seconds(1); });
     Require(server_->server().WaitUntilLoaded(kPatience), "models are loaded");
     device_->Block();
+    const uint64_t before = device_->batches();
     callers_.emplace_back([this] { running_ = server_->Score(Id1Request({1, 2})); });
-    Require(device_->WaitForBatches(batches_before_ + 1, kPatience), "a batch runs");
+    Require(device_->WaitForBatches(before + 1, kPatience), "a batch runs");
     callers_.emplace_back([this] { waiting_ = server_->Score(Id1Request({3})); });
     Require(Eventually([this] { return MetricValue(server_->Metrics(), "widelane_requests_in_flight") >= 2.0; }),
             "a request waits");
@@ -152,7 +153,6 @@ class InFlightTest : public ::testing::Test {
   }
 
   std::shared_ptr<FakeDeviceControl> device_ = std::make_shared<FakeDeviceControl>();
-  const uint64_t batches_before_ = device_->batches();
   std::unique_ptr<TestServer> server_;
   ScoreResult running_;
   ScoreResult waiting_;

@@ -6,8 +6,10 @@ namespace widelane::test {
 
 std::vector<std::string> ServerCommand(const std::string& grpc_address, const std::string& http_address,
                                        const std::vector<std::string>& arguments, const std::string& program) {
-  std::vector<std::string> command = {BuiltProgram(program), "--grpc-address", grpc_address, "--http-address",
-                                      http_address};
+  // Models are tried with batches that fill a slab, which sanitizers make long.
+  std::vector<std::string> command = {
+      BuiltProgram(program), "--grpc-address", grpc_address,     "--http-address", http_address, "--slab-rows", "4096",
+      "--slab-entries",      "65536",          "--slab-results", "16384"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }

@@ -20,7 +20,7 @@ inline constexpr char kHangsFromNowOn[] = "the device hangs from now on";
 
 class ServerProcess {
  public:
-  // Starts the server on free loopback ports with these further arguments.
+  // Starts the server on free loopback ports with small slabs and these further arguments.
   explicit ServerProcess(const std::vector<std::string>& arguments, const Process::Environment& environment = {},
                          const std::string& program = kServerProgram);
 
@@ -45,7 +45,7 @@ class ServerProcess {
   std::unique_ptr<v1::Scoring::Stub> stub_;
 };
 
-// The server's command line with explicit addresses.
+// The server's command line with explicit addresses and small slabs.
 std::vector<std::string> ServerCommand(const std::string& grpc_address, const std::string& http_address,
                                        const std::vector<std::string>& arguments,
                                        const std::string& program = kServerProgram);
