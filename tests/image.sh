@@ -85,7 +85,7 @@ make_base() {
 
 build_image() {
   local options=()
-  [ -z "$cuda" ] || options=(--volume "$cuda:/usr/local/cuda:ro")
+  [ -z "$cuda" ] || options=(--volume "$(readlink -f "$cuda"):/usr/local/cuda:ro")
   say "building $target; its output is in $work/build.log"
   # Health checks are of Docker's format.
   in_store build --isolation chroot --format docker --layers -f "$root/docker/Dockerfile" \
