@@ -12,8 +12,8 @@
 
 #include "backends.h"
 #include "batch_waiter.h"
+#include "harness.h"
 #include "tests/support/fake_device.h"
-#include "tests/support/models.h"
 #include "widelane/engine/engine.h"
 
 namespace widelane::test {
@@ -35,7 +35,7 @@ class UseTest : public ::testing::Test {
     backends.devices.push_back(FakeDevice::Cpu(cpu_));
     backends.devices.push_back(FakeDevice::Gpu(0, gpu_, 2));
     engine_ = *Engine::CreateWithDevices(options, std::move(backends));
-    model_ = *engine_->Load(Id1());
+    model_ = *engine_->Load(R4());
     loaded_batches_ = gpu_->batches();
   }
 
