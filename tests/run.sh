@@ -140,6 +140,16 @@ count_tests() {
 # The test that began last.
 last_test() { sed -n 's/.*\[ RUN      \] //p' "$1" | tail -n 1; }
 
+# run_script FILE [ARGUMENT ...]: a test in Python, the distribution's own, as only that has its packages; one check.
+run_script() {
+  timeout -k 10 "$test_timeout_s" /usr/bin/python3 -B "$@"
+  case $? in
+    0) pass ;;
+    77) skip "$1" ;;
+    *) fail "$1" ;;
+  esac
+}
+
 runner=()
 
 step_install() { check "installing packages" deploy/install-deps.sh test; }
@@ -160,7 +170,10 @@ step_shell() {
 }
 
 step_cpu() {
-  if build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_PCH=TESTS; then run_tests build/cpu "${programs[@]}"; fi
+  build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_PCH=TESTS || return
+  run_tests build/cpu "${programs[@]}"
+  run_script tests/deploy/files_test.py
+  run_script tests/deploy/prometheus_test.py build/cpu/bin
 }
 
 # tidy FOLDERS [OPTION ...]: clang-tidy on our files in these folders, with the flags of the preset cpu. In a build folder of its
