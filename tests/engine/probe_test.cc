@@ -22,10 +22,13 @@ namespace {
 using test::FakeDevice;
 using test::FakeDeviceControl;
 
+// The most outputs a model may have. Models are tried with work that grows with them and with entries.
+constexpr uint32_t kResults = (1 << 14) / test::kShrink / test::kShrink;
+
 // The real CPU and one GPU.
 std::unique_ptr<Engine> MakeEngine(std::unique_ptr<Device> gpu) {
   EngineOptions options;
-  options.slab = {.rows = 4096, .entries = 1 << 16, .results = 1 << 14};
+  options.slab = {.rows = 4096, .entries = (1 << 16) / test::kShrink / test::kShrink, .results = kResults};
   options.cpu_threads = 2;
   options.measure_costs = false;
   Backends backends;
@@ -88,7 +91,7 @@ TEST(Probe, FindsADeviceThatIsOffByOneBit) {
 TEST(Probe, FitsModelsOfEveryShape) {
   const auto engine = MakeEngine(FakeDevice::Gpu(0, std::make_shared<FakeDeviceControl>()));
   test::Random random(4);
-  for (const uint32_t outputs : {1U, 3U, 1U << 14}) {
+  for (const uint32_t outputs : {1U, 3U, kResults}) {
     for (const uint64_t features : {1, 100}) {
       const auto loaded = engine->Load(test::RandomModel({.features = features, .outputs = outputs}, random));
       EXPECT_TRUE(loaded.ok()) << loaded.status();
