@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds and runs all of them from a clean clone. tests/README.md tells the steps.
 #
-#   tests/run.sh [STEP ...]     steps: install format shell cpu tidy cuda asan tsan fuzz; without one: all, in this order;
+#   tests/run.sh [STEP ...]     steps: install format shell cpu deploy tidy cuda asan tsan fuzz; without one: all, in this order;
 #                               and tidy-all, which takes an hour, and image (root), which takes some minutes
 #
 # Environment: WIDELANE_FUZZ_SECONDS (each fuzzer's time, 60), WIDELANE_TEST_DATA (folder of public data sets; without it
@@ -10,7 +10,7 @@ set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
-readonly steps=(install format shell cpu tidy cuda asan tsan fuzz) more_steps=(tidy-all image)
+readonly steps=(install format shell cpu deploy tidy cuda asan tsan fuzz) more_steps=(tidy-all image)
 readonly test_timeout_s=300 group_timeout_s=600 group_tests=30
 # All tests; what takes longest goes first.
 readonly programs=(integration_test client_test driver_test engine_test server_test)
@@ -140,16 +140,6 @@ count_tests() {
 # The test that began last.
 last_test() { sed -n 's/.*\[ RUN      \] //p' "$1" | tail -n 1; }
 
-# run_script FILE [ARGUMENT ...]: a test in Python, the distribution's own, as only that has its packages; one check.
-run_script() {
-  timeout -k 10 "$test_timeout_s" /usr/bin/python3 -B "$@"
-  case $? in
-    0) pass ;;
-    77) skip "$1" ;;
-    *) fail "$1" ;;
-  esac
-}
-
 runner=()
 
 step_install() { check "installing packages" deploy/install-deps.sh test; }
@@ -170,10 +160,34 @@ step_shell() {
 }
 
 step_cpu() {
-  build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_PCH=TESTS || return
-  run_tests build/cpu "${programs[@]}"
-  run_script tests/deploy/files_test.py
-  run_script tests/deploy/prometheus_test.py build/cpu/bin
+  if build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_PCH=TESTS; then run_tests build/cpu "${programs[@]}"; fi
+}
+
+# python_tests FILE [ARGUMENT ...]: Python's unittest, which counts for itself, by the distribution's own Python.
+python_tests() {
+  local log total ignored code=0
+  log=build/$(basename "$1").log
+  timeout -k 10 "$test_timeout_s" /usr/bin/python3 -B "$@" >"$log" 2>&1 </dev/null || code=$?
+  total=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} in .*/\1/p' "$log")
+  ignored=$(sed -n 's/^OK (.*skipped=\([0-9]*\).*/\1/p' "$log")
+  case $code in
+    0)
+      pass $((total - ${ignored:-0}))
+      [ -z "$ignored" ] || skip "in $1: $(grep -o "skipped .*" "$log" | sort -u | paste -sd " ")" "$ignored"
+      ;;
+    77) skip "$1: $(tail -n 1 "$log")" ;;
+    *)
+      tail -n 100 "$log"
+      fail "$1 (code $code); all output is in $log"
+      ;;
+  esac
+}
+
+# What deploy/ has for those who watch the server, and a real Prometheus that does.
+step_deploy() {
+  build cpu build/cpu "widelane-server widelane" || return
+  python_tests tests/deploy/files_test.py
+  python_tests tests/deploy/prometheus_test.py build/cpu/bin
 }
 
 # tidy FOLDERS [OPTION ...]: clang-tidy on our files in these folders, with the flags of the preset cpu. In a build folder of its

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import NamedTuple
 
-SKIPPED = 77  # the exit code that tells ctest so
+SKIPPED = 77  # the exit code that tells tests/run.sh so
 try:
     import yaml
 except ImportError:
