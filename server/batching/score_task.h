@@ -3,6 +3,7 @@
 #ifndef WIDELANE_SERVER_BATCHING_SCORE_TASK_H_
 #define WIDELANE_SERVER_BATCHING_SCORE_TASK_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -24,6 +25,7 @@ class TaskBatch;
 // Which of those who wait goes first; the highest first.
 enum class Priority : uint8_t { kHigh, kNormal, kLow };
 inline constexpr size_t kPriorities = 3;
+inline constexpr std::array<const char*, kPriorities> kPriorityNames = {"high", "normal", "low"};
 
 // Where a task's time went. A task in one batch has that batch's times; over several batches times of work add up.
 struct TaskTimes {

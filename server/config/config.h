@@ -62,8 +62,9 @@ struct DrainConfig {
 };
 
 struct LogConfig {
-  std::string level = "info";   // trace, debug, info, warning, error
-  std::string format = "text";  // text or json
+  std::string level = "info";                    // trace, debug, info, warning, error
+  std::string format = "text";                   // text or json
+  std::chrono::milliseconds slow_request{1000};  // requests that take so long get a line; 0: none
 };
 
 struct ServerConfig {

@@ -12,6 +12,7 @@
 #include "server/config/config.h"
 #include "server/models/registry.h"
 #include "server/observe/metrics.h"
+#include "server/observe/request_log.h"
 
 namespace widelane {
 
@@ -49,13 +50,15 @@ struct FrontContext {
         metrics(server_metrics),
         registry(server_registry),
         clock(server_clock),
-        admission(server_config.limits) {}
+        admission(server_config.limits),
+        request_log(server_config.log.slow_request, server_metrics) {}
 
   const ServerConfig& config;
   Metrics& metrics;
   const Registry& registry;
   Clock& clock;
   Admission admission;
+  RequestLog request_log;
   // Set once the engine stands, the engine first, and before any model is available.
   std::atomic<Engine*> engine{nullptr};
   std::atomic<Batcher*> batcher{nullptr};

@@ -69,6 +69,7 @@ void ScoreJob::Go(const absl::Status& status, SoloScorer& solo) {
   const absl::Status prepared = status.ok() ? WithMemory([this] { return Prepare(); }) : status;
   if (!prepared.ok()) {
     context_.metrics.OnRefused(prepared);
+    context_.request_log.OnRefused(prepared);
     ReleaseRequest();
     return Answer(prepared, {});
   }
@@ -221,10 +222,27 @@ void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint
     }
     CountReply(reply.size(), times, ignored);
   }
+  TellIfSlow(withdrawn() ? WhyGone() : result, times);
   ReleaseRequest();
   // What is sent to a client that has gone goes nowhere; what is counted is what it saw.
   if (withdrawn()) return Answer(WhyGone(), {});
   Answer(result, std::move(reply));
+}
+
+void ScoreJob::TellIfSlow(const absl::Status& status, const TaskTimes& times) {
+  RequestLog& log = context_.request_log;
+  if (!log.IsSlow(context_.clock.Now() - work_.received) || !log.PassSlow()) return;
+  const v1::StageTimes stage_times = MakeStageTimes(times);
+  const std::optional<TraceParent> parent = trace_parent();
+  RequestLog::TellSlow({.method = scope_->method(),
+                        .model = served_->file().name,
+                        .version = served_->version(),
+                        .rows = work_.shape.rows,
+                        .entries = work_.shape.entries,
+                        .priority = kPriorityNames[static_cast<size_t>(work_.priority)],
+                        .code = StatusCodeName(static_cast<grpc::StatusCode>(status.code())),
+                        .trace_id = parent.has_value() ? parent->trace_id_text() : absl::string_view(),
+                        .times = stage_times});
 }
 
 v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {

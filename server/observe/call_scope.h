@@ -16,6 +16,7 @@ class CallScope {
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
+  Method method() const { return method_; }
   std::chrono::steady_clock::time_point start() const { return start_; }
   // The code that is sent to the caller.
   void set_code(int code) { code_ = code; }

@@ -12,6 +12,7 @@
 #include "server/front/status_mapping.h"
 #include "server/models/cost_table.h"
 #include "server/observe/build_info.h"
+#include "server/observe/log_metrics.h"
 #include "server/observe/process_metrics.h"
 
 namespace widelane {
@@ -78,6 +79,7 @@ Metrics::Metrics()
   device_failures_ = &Counters("widelane_device_failures_total",
                                "Pieces of batches that a GPU failed to score and the CPU scored instead.")
                           .Add({});
+  slow_requests_ = &Counters("widelane_slow_requests_total", "Requests that took slow-request-ms or longer.").Add({});
   entries_ = &entries_family_.Add({});
   in_flight_ = &in_flight_family_.Add({});
   streams_open_ = &streams_family_.Add({});
@@ -219,6 +221,7 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
     families.push_back(family->Collect());
   }
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));
+  for (prometheus::MetricFamily& family : CollectLogMetrics()) families.push_back(std::move(family));
   // A family without children has nothing to say yet.
   families.erase(
       std::remove_if(families.begin(), families.end(), [](const auto& family) { return family.metric.empty(); }),

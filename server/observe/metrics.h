@@ -61,6 +61,7 @@ class Metrics : public BatchObserver {
   void OnStreamStart() { streams_open_->Add(1); }
   void OnStreamEnd() { streams_open_->Add(-1); }
   void OnRefused(const absl::Status& status);
+  void OnSlowRequest() { slow_requests_->Increment(); }
   void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
   void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
   void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
@@ -124,6 +125,7 @@ class Metrics : public BatchObserver {
   Count* bytes_in_ = nullptr;
   Count* bytes_out_ = nullptr;
   prometheus::Counter* device_failures_ = nullptr;
+  prometheus::Counter* slow_requests_ = nullptr;
   std::atomic<uint64_t> failures_seen_{0};
 
   std::vector<DeviceMetrics> devices_;
