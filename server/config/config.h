@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/batching/batcher.h"
+#include "server/observe/gpu_telemetry.h"
 #include "widelane/engine/options.h"
 
 namespace widelane {
@@ -75,6 +76,7 @@ struct ServerConfig {
   BatchingOptions batching;
   DrainConfig drain;
   LogConfig log;
+  GpuTelemetryOptions telemetry;
 };
 
 }  // namespace widelane

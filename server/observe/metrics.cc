@@ -162,6 +162,11 @@ void Metrics::SetReady(bool ready, size_t models_available) {
   models_available_->Set(static_cast<double>(models_available));
 }
 
+void Metrics::AddSource(MetricSource& source) {
+  const std::lock_guard lock(sources_mutex_);
+  sources_.push_back(&source);
+}
+
 void Metrics::OnCallStart() { in_flight_->Add(1); }
 
 void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration) {
@@ -222,6 +227,12 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
   }
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));
   for (prometheus::MetricFamily& family : CollectLogMetrics()) families.push_back(std::move(family));
+  {
+    const std::lock_guard lock(sources_mutex_);
+    for (MetricSource* source : sources_) {
+      for (prometheus::MetricFamily& family : source->Collect()) families.push_back(std::move(family));
+    }
+  }
   // A family without children has nothing to say yet.
   families.erase(
       std::remove_if(families.begin(), families.end(), [](const auto& family) { return family.metric.empty(); }),

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "server/models/registry.h"
 #include "server/observe/counter.h"
 #include "server/observe/histogram.h"
+#include "server/observe/metric_source.h"
 #include "widelane/engine/device.h"
 #include "widelane/engine/route.h"
 
@@ -53,6 +55,8 @@ class Metrics : public BatchObserver {
   // The model has left LOADING, after so long; `devices` are the engine's.
   void OnModelState(const ServedModel& model, const std::vector<DeviceInfo>& devices, std::chrono::nanoseconds time);
   void SetReady(bool ready, size_t models_available);
+  // Adds what `source` offers to the page; it outlives all calls of Page and Collect.
+  void AddSource(MetricSource& source);
 
   // Around each call, and each message of a stream.
   void OnCallStart();
@@ -130,6 +134,9 @@ class Metrics : public BatchObserver {
 
   std::vector<DeviceMetrics> devices_;
   std::vector<std::unique_ptr<ModelMetrics>> models_;
+
+  mutable std::mutex sources_mutex_;
+  std::vector<MetricSource*> sources_;
 };
 
 }  // namespace widelane
