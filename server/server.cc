@@ -58,6 +58,7 @@ absl::Status Server::Impl::StartEngine(const MakeEngine& make_engine) {
   if (!engine.ok()) return engine.status();
   engine_ = *std::move(engine);
   metrics_.SetDevices(engine_->devices(), !engine_->fallback_reason().empty());
+  StartTelemetry();
   batcher_ = std::make_unique<Batcher>(*engine_, metrics_, config_.batching, clock_, &tracer_);
   metrics_.SetUse([this] { return Use(); });
   tracer_.SetSources(engine_->devices(), [this] {
@@ -78,6 +79,16 @@ ServerUse Server::Impl::Use() const {
     use.waiting_by_model[loaded] = batcher_->waiting(loaded).requests;
   }
   return use;
+}
+
+void Server::Impl::StartTelemetry() {
+  std::vector<std::string> gpus;
+  for (const DeviceInfo& device : engine_->devices()) {
+    if (device.index >= 0) gpus.push_back(device.id);
+  }
+  if (gpus.empty()) return;
+  telemetry_ = std::make_unique<GpuTelemetry>(gpus, config_.telemetry, clock_);
+  metrics_.AddSource(*telemetry_);
 }
 
 void Server::Impl::LogStart() const {
@@ -133,6 +144,7 @@ void Server::Impl::Shutdown() {
   registry_.reset();
   engine_.reset();
   http_.reset();
+  telemetry_.reset();
   if (started) spdlog::info("stopped");
 }
 

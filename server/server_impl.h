@@ -15,6 +15,7 @@
 #include "server/batching/clock.h"
 #include "server/front/front_end.h"
 #include "server/models/loader.h"
+#include "server/observe/gpu_telemetry.h"
 #include "server/observe/http_endpoint.h"
 #include "server/observe/trace/tracer.h"
 #include "server/server.h"
@@ -42,6 +43,7 @@ class Server::Impl {
   absl::Status FindAllModels();
   absl::Status OpenPorts();
   absl::Status StartEngine(const MakeEngine& make_engine);
+  void StartTelemetry();
   void LogStart() const;
   void WaitForDrainDelay();
   ServerUse Use() const;
@@ -56,6 +58,7 @@ class Server::Impl {
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<FrontContext> context_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<GpuTelemetry> telemetry_;  // null without GPUs
   std::unique_ptr<Batcher> batcher_;
   std::unique_ptr<FrontEnd> front_;
   std::unique_ptr<Loader> loader_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/batching/batcher.h"
+#include "server/observe/gpu_telemetry.h"
 #include "widelane/engine/options.h"
 
 namespace widelane {
@@ -62,8 +63,9 @@ struct DrainConfig {
 };
 
 struct LogConfig {
-  std::string level = "info";   // trace, debug, info, warning, error
-  std::string format = "text";  // text or json
+  std::string level = "info";                    // trace, debug, info, warning, error
+  std::string format = "text";                   // text or json
+  std::chrono::milliseconds slow_request{1000};  // requests that take so long get a line; 0: none
 };
 
 struct MetricsConfig {
@@ -79,6 +81,7 @@ struct ServerConfig {
   DrainConfig drain;
   LogConfig log;
   MetricsConfig metrics;
+  GpuTelemetryOptions telemetry;
 };
 
 }  // namespace widelane

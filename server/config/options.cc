@@ -264,7 +264,7 @@ std::vector<Option> MakeOptions() {
       Devices(),
       GrpcAddress(),
       UnixMode(),
-      Address("http-address", "HOST:PORT of /metrics, /healthz, /readyz and /trace; empty: none", true,
+      Address("http-address", "HOST:PORT of /metrics, /healthz, /readyz, /trace and /log; empty: none", true,
               [](C& c) -> std::string& { return c.front.http_address; }),
       Number("completion-queues", "gRPC completion queues; 0: one for every four cores", 0, kMostThreads,
              [](C& c) -> size_t& { return c.front.completion_queues; }),
@@ -355,6 +355,8 @@ std::vector<Option> MakeOptions() {
       OneOf(
           "triton-metrics", "Triton's nv_inference_* metrics as well: true or false",
           [](C& c) -> bool& { return c.metrics.triton; }, kBools),
+      Milliseconds("slow-request-ms", "A request that takes so long gets a line in the log with its stages; 0: none",
+                   [](C& c) -> Ms& { return c.log.slow_request; }),
   };
 }
 

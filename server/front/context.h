@@ -12,6 +12,7 @@
 #include "server/config/config.h"
 #include "server/models/registry.h"
 #include "server/observe/metrics.h"
+#include "server/observe/request_log.h"
 #include "server/observe/trace/tracer.h"
 
 namespace widelane {
@@ -54,7 +55,8 @@ struct FrontContext {
         registry(server_registry),
         clock(server_clock),
         tracer(server_tracer),
-        admission(server_config.limits) {}
+        admission(server_config.limits),
+        request_log(server_config.log.slow_request, server_metrics) {}
 
   const ServerConfig& config;
   Metrics& metrics;
@@ -62,6 +64,7 @@ struct FrontContext {
   Clock& clock;
   Tracer& tracer;
   Admission admission;
+  RequestLog request_log;
   // Set once the engine stands, the engine first, and before any model is available.
   std::atomic<Engine*> engine{nullptr};
   std::atomic<Batcher*> batcher{nullptr};

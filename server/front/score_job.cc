@@ -72,12 +72,14 @@ void ScoreJob::Go(const absl::Status& status, SoloScorer& solo) {
   const absl::Status prepared = status.ok() ? WithMemory([this] { return Prepare(); }) : status;
   if (!prepared.ok()) {
     context_.metrics.OnRefused(prepared);
+    context_.request_log.OnRefused(prepared);
     ReleaseRequest();
     return Answer(prepared, {});
   }
   if (trace_.on()) {
     trace_.OnPrepared(work_.model_name, work_.shape.rows, work_.shape.entries,
                       kPriorityNames[static_cast<size_t>(work_.priority)], context_.clock.Now());
+    if (const auto parent = trace_parent(); parent.has_value()) trace_.SetTraceId(parent->trace_id_text());
   }
   if (withdrawn()) return Conclude(WhyGone(), {}, 0);
   if (ScoreAlone(solo)) return;
@@ -232,6 +234,7 @@ void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint
     CountReply(reply.size(), ignored);
     scored_ = &times;
   }
+  TellIfSlow(withdrawn() ? WhyGone() : result, times);
   ReleaseRequest();
   // What is sent to a client that has gone goes nowhere; what is counted is what it saw.
   if (withdrawn()) {
@@ -239,6 +242,22 @@ void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint
     return Answer(WhyGone(), {});
   }
   Answer(result, std::move(reply));
+}
+
+void ScoreJob::TellIfSlow(const absl::Status& status, const TaskTimes& times) {
+  RequestLog& log = context_.request_log;
+  if (!log.IsSlow(context_.clock.Now() - work_.received) || !log.PassSlow()) return;
+  const v1::StageTimes stage_times = MakeStageTimes(times);
+  const std::optional<TraceParent> parent = trace_parent();
+  RequestLog::TellSlow({.method = scope_->method(),
+                        .model = served_->file().name,
+                        .version = served_->version(),
+                        .rows = work_.shape.rows,
+                        .entries = work_.shape.entries,
+                        .priority = kPriorityNames[static_cast<size_t>(work_.priority)],
+                        .code = StatusCodeName(static_cast<grpc::StatusCode>(status.code())),
+                        .trace_id = parent.has_value() ? parent->trace_id_text() : absl::string_view(),
+                        .times = stage_times});
 }
 
 v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {

@@ -23,6 +23,7 @@
 #include "server/front/reply_writer.h"
 #include "server/front/score_codec.h"
 #include "server/front/solo_scorer.h"
+#include "server/front/trace_parent.h"
 #include "server/observe/call_scope.h"
 #include "server/observe/trace/request_trace.h"
 #include "widelane/engine/context_sums.h"
@@ -45,6 +46,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
 
   // The one place where an outcome is told. `reply` has slices when `status` is OK. The request has been let go of.
   virtual void Answer(const absl::Status& status, ReplySlices reply) = 0;
+  // Of the caller; asked while the request is in use, by one thread at a time.
+  virtual std::optional<TraceParent> trace_parent() const = 0;
   // Nobody looks at the bytes of the request any more.
   virtual void ReleaseBytes() = 0;
 
@@ -87,6 +90,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   absl::Status PrepareReply();
   bool ScoreAlone(SoloScorer& solo);
   void Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored);
+  void TellIfSlow(const absl::Status& status, const TaskTimes& times);
   v1::StageTimes MakeStageTimes(const TaskTimes& times) const;
   void CountReply(uint64_t bytes, uint64_t ignored);
   void ReleaseRequest();

@@ -107,6 +107,7 @@ void StreamCall::OnStart() {
   const std::lock_guard lock(mutex_);
   started_ = true;
   deadline_ = ToSteady(rpc_->context.deadline(), context_.clock);
+  trace_parent_ = ReadTraceParent(rpc_->context);
   if (queue_.draining()) Close(Moving());
   // It may have been cancelled already: then nobody would cancel the alarm.
   if (const milliseconds age = MostAge(context_.config.front); age.count() > 0 && !dead_) {

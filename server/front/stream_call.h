@@ -25,6 +25,7 @@
 #include "server/front/score_codec.h"
 #include "server/front/stream_bytes.h"
 #include "server/front/stream_message.h"
+#include "server/front/trace_parent.h"
 
 namespace widelane {
 
@@ -45,6 +46,8 @@ class StreamCall final : public QueueUser {
 
   // For messages: the reply is there.
   void OnAnswered(StreamMessage& message);
+  // Of the caller. Any thread, while a message is in use.
+  const std::optional<TraceParent>& trace_parent() const { return trace_parent_; }
 
  private:
   struct Rpc {
@@ -111,6 +114,7 @@ class StreamCall final : public QueueUser {
   // Of the current stream.
   std::optional<Rpc> rpc_;
   Clock::TimePoint deadline_;
+  std::optional<TraceParent> trace_parent_;
   int uses_ = 0;                           // tags that are out
   uint64_t open_ = 0;                      // requests that are not free
   std::shared_ptr<StreamBytes> incoming_;  // the message that requests are taken from

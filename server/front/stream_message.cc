@@ -78,6 +78,8 @@ void StreamMessage::Answer(const absl::Status& status, ReplySlices reply) {
   stream_.OnAnswered(*this);
 }
 
+std::optional<TraceParent> StreamMessage::trace_parent() const { return stream_.trace_parent(); }
+
 void StreamMessage::AddReply(std::vector<grpc::Slice>& slices) const {
   slices.push_back(header_);
   slices.insert(slices.end(), reply_.slices.begin(), reply_.slices.begin() + reply_.count);

@@ -41,6 +41,7 @@ class StreamMessage final : public ScoreJob {
 
  private:
   void Answer(const absl::Status& status, ReplySlices reply) override;
+  std::optional<TraceParent> trace_parent() const override;
   void ReleaseBytes() override { bytes_.reset(); }
 
   StreamCall& stream_;

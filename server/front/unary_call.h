@@ -39,6 +39,7 @@ class UnaryCall final : public ScoreJob {
   void OnRequest(SoloScorer& solo);
   absl::Status ReadRequest();
   void Answer(const absl::Status& status, ReplySlices reply) override;
+  std::optional<TraceParent> trace_parent() const override { return ReadTraceParent(rpc_->context); }
   void ReleaseBytes() override { bytes_.Clear(); }
   void Release();
   void End();

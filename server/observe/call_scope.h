@@ -18,6 +18,7 @@ class CallScope {
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
+  Method method() const { return method_; }
   TimePoint start() const { return start_; }
   // The outcome is known, and told to the caller with this code: from here on it is only sent. Once; returns when.
   TimePoint Answer(int code) {

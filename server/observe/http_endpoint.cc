@@ -1,15 +1,19 @@
 #include "server/observe/http_endpoint.h"
 
 #include <civetweb.h>
+#include <spdlog/spdlog.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "server/config/address.h"
+#include "server/observe/log.h"
 #include "server/observe/trace/trace_endpoint.h"
 
 namespace widelane {
@@ -17,18 +21,29 @@ namespace widelane {
 namespace {
 
 constexpr int kOk = 200;
+constexpr int kBadRequest = 400;
+constexpr int kMethodNotAllowed = 405;
 constexpr int kUnavailable = 503;
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kPrometheus[] = "text/plain; version=0.0.4; charset=utf-8";
 
 int Answer(mg_connection* connection, int code, const char* type, const std::string& body) {
   const std::string head =
-      absl::StrCat("HTTP/1.1 ", code, code == kOk ? " OK" : " Service Unavailable", "\r\nContent-Type: ", type,
+      absl::StrCat("HTTP/1.1 ", code, " ", mg_get_response_code_text(connection, code), "\r\nContent-Type: ", type,
                    "\r\nContent-Length: ", body.size(), "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n");
   mg_write(connection, head.data(), head.size());
   const char* method = mg_get_request_info(connection)->request_method;
   if (std::string_view(method) != "HEAD") mg_write(connection, body.data(), body.size());
   return code;
+}
+
+// The value of `name` in the query; empty: there is none.
+std::string QueryValue(const mg_request_info& request, const char* name) {
+  if (request.query_string == nullptr) return "";
+  std::array<char, 64> value{};
+  const int size =
+      mg_get_var(request.query_string, std::strlen(request.query_string), name, value.data(), value.size());
+  return size < 0 ? "" : std::string(value.data(), static_cast<size_t>(size));
 }
 
 // The library logs to a file or to nowhere; what matters comes back as a status.
@@ -71,6 +86,7 @@ absl::StatusOr<std::unique_ptr<HttpEndpoint>> HttpEndpoint::Start(const std::str
   mg_set_request_handler(endpoint->context_, "/readyz$", HandleReady, endpoint.get());
   mg_set_request_handler(endpoint->context_, "/metrics$", HandleMetrics, endpoint.get());
   mg_set_request_handler(endpoint->context_, "/trace$", HandleTrace, &tracer);
+  mg_set_request_handler(endpoint->context_, "/log$", HandleLog, endpoint.get());
   return endpoint;
 }
 
@@ -106,6 +122,21 @@ int HttpEndpoint::HandleReady(mg_connection* connection, void* self) {
 
 int HttpEndpoint::HandleMetrics(mg_connection* connection, void* self) {
   return Answer(connection, kOk, kPrometheus, static_cast<HttpEndpoint*>(self)->metrics_.Page());
+}
+
+int HttpEndpoint::HandleLog(mg_connection* connection, void* /*self*/) {
+  const mg_request_info& request = *mg_get_request_info(connection);
+  const std::string_view method = request.request_method;
+  if (method == "PUT") {
+    const std::string level = QueryValue(request, "level");
+    if (!SetLogLevel(level)) {
+      return Answer(connection, kBadRequest, kPlain, "?level= must be trace, debug, info, warning or error\n");
+    }
+    spdlog::info("the log's level is now {}", level);
+  } else if (method != "GET" && method != "HEAD") {
+    return Answer(connection, kMethodNotAllowed, kPlain, "GET tells the log's level, PUT ?level= changes it\n");
+  }
+  return Answer(connection, kOk, kPlain, LogLevel() + "\n");
 }
 
 }  // namespace widelane

@@ -1,4 +1,5 @@
-// The HTTP port: /healthz, /readyz, /metrics and /trace.
+// The HTTP port: /healthz, /readyz, /metrics, /trace and /log. For operators: whoever reaches it may change the log's
+// level.
 
 #ifndef WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_
 #define WIDELANE_SERVER_OBSERVE_HTTP_ENDPOINT_H_
@@ -34,6 +35,7 @@ class HttpEndpoint {
   static int HandleHealth(mg_connection* connection, void* self);
   static int HandleReady(mg_connection* connection, void* self);
   static int HandleMetrics(mg_connection* connection, void* self);
+  static int HandleLog(mg_connection* connection, void* self);
 
   const Metrics& metrics_;
   const ServerState& state_;

@@ -13,6 +13,7 @@
 #include "server/front/status_mapping.h"
 #include "server/models/cost_table.h"
 #include "server/observe/build_info.h"
+#include "server/observe/log_metrics.h"
 #include "server/observe/process_metrics.h"
 
 namespace widelane {
@@ -96,6 +97,7 @@ Metrics::Metrics(bool triton)
   device_failures_ = &Counters("widelane_device_failures_total",
                                "Pieces of batches that a GPU failed to score and the CPU scored instead.")
                           .Add({});
+  slow_requests_ = &Counters("widelane_slow_requests_total", "Requests that took slow-request-ms or longer.").Add({});
   entries_ = &entries_family_.Add({});
   in_flight_ = &in_flight_family_.Add({});
   streams_open_ = &streams_family_.Add({});
@@ -204,6 +206,11 @@ std::optional<ServerUse> Metrics::Use() const {
   return ask_for_use_();
 }
 
+void Metrics::AddSource(MetricSource& source) {
+  const std::lock_guard lock(sources_mutex_);
+  sources_.push_back(&source);
+}
+
 void Metrics::OnCallStart() { in_flight_->Add(1); }
 
 void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send) {
@@ -270,6 +277,13 @@ std::vector<prometheus::MetricFamily> Metrics::Collect() const {
     for (prometheus::MetricFamily& family : triton_->Collect(waiting)) families.push_back(std::move(family));
   }
   for (prometheus::MetricFamily& family : CollectProcessMetrics()) families.push_back(std::move(family));
+  for (prometheus::MetricFamily& family : CollectLogMetrics()) families.push_back(std::move(family));
+  {
+    const std::lock_guard lock(sources_mutex_);
+    for (MetricSource* source : sources_) {
+      for (prometheus::MetricFamily& family : source->Collect()) families.push_back(std::move(family));
+    }
+  }
   // A family without children has nothing to say yet.
   families.erase(
       std::remove_if(families.begin(), families.end(), [](const auto& family) { return family.metric.empty(); }),

@@ -27,6 +27,7 @@
 #include "server/models/registry.h"
 #include "server/observe/counter.h"
 #include "server/observe/histogram.h"
+#include "server/observe/metric_source.h"
 #include "server/observe/triton_metrics.h"
 #include "server/observe/use_metrics.h"
 #include "widelane/engine/device.h"
@@ -65,6 +66,8 @@ class Metrics : public BatchObserver {
   void SetUse(std::function<ServerUse()> ask);
   // What was to be asked goes: the page keeps what it tells now.
   void KeepUse();
+  // Adds what `source` offers to the page; it outlives all calls of Page and Collect.
+  void AddSource(MetricSource& source);
 
   // Around each call, and each request of a stream; `duration` until it was answered, then `send`.
   void OnCallStart();
@@ -73,6 +76,7 @@ class Metrics : public BatchObserver {
   void OnStreamStart() { streams_open_->Add(1); }
   void OnStreamEnd() { streams_open_->Add(-1); }
   void OnRefused(const absl::Status& status);
+  void OnSlowRequest() { slow_requests_->Increment(); }
   void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
   void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
   void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
@@ -147,6 +151,7 @@ class Metrics : public BatchObserver {
   Count* bytes_in_ = nullptr;
   Count* bytes_out_ = nullptr;
   prometheus::Counter* device_failures_ = nullptr;
+  prometheus::Counter* slow_requests_ = nullptr;
   std::atomic<uint64_t> failures_seen_{0};
 
   const std::unique_ptr<TritonMetrics> triton_;
@@ -157,6 +162,8 @@ class Metrics : public BatchObserver {
   mutable std::mutex use_mutex_;  // held while it is asked for
   std::function<ServerUse()> ask_for_use_;
   std::optional<ServerUse> kept_use_;
+  mutable std::mutex sources_mutex_;
+  std::vector<MetricSource*> sources_;
 };
 
 }  // namespace widelane

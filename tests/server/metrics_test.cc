@@ -10,6 +10,9 @@
 #include <string>
 
 #include "server/front/limits.h"
+#include "server/observe/gpu_telemetry.h"
+#include "tests/support/expect.h"
+#include "tests/support/fake_nvml_library.h"
 #include "tests/support/rows.h"
 #include "tests/support/test_server.h"
 
@@ -53,6 +56,9 @@ std::set<std::string> Describe(const std::vector<prometheus::MetricFamily>& fami
   return lines;
 }
 
+// The last that is read.
+bool HasTraffic(GpuTelemetry& telemetry) { return !telemetry.Collect().back().metric.empty(); }
+
 // All metrics with all their labels: what users' dashboards and alerts rest on.
 TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
   EngineOptions options;
@@ -68,6 +74,10 @@ TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
   ServedModel served({"m", 1, ""}, metrics.AddModel({"m", 1, ""}));
   served.SetAvailable(*engine->Load(test::R4()));
   metrics.OnModelState(served, engine->devices(), std::chrono::milliseconds(1));
+  const test::FakeNvmlLibrary nvml({"GPU-1"});
+  GpuTelemetry telemetry({"GPU-1"}, {.library = nvml.path()}, Clock::Steady());
+  ASSERT_TRUE(test::Eventually([&] { return HasTraffic(telemetry); }, std::chrono::seconds(30)));
+  metrics.AddSource(telemetry);
   std::ifstream in(WIDELANE_METRICS_GOLDEN);
   std::stringstream golden;
   golden << in.rdbuf();

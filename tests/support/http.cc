@@ -41,11 +41,13 @@ std::string Exchange(int fd, const std::string& address, const std::string& requ
 
 }  // namespace
 
-HttpReply HttpGet(const std::string& address, const std::string& path) {
+HttpReply HttpGet(const std::string& address, const std::string& path) { return HttpCall("GET", address, path); }
+
+HttpReply HttpCall(const std::string& method, const std::string& address, const std::string& path) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Require(fd >= 0, "a socket");
   const std::string reply =
-      Exchange(fd, address, "GET " + path + " HTTP/1.0\r\nHost: " + address + "\r\nConnection: close\r\n\r\n");
+      Exchange(fd, address, method + " " + path + " HTTP/1.0\r\nHost: " + address + "\r\nConnection: close\r\n\r\n");
   ::close(fd);
   const size_t end = reply.find("\r\n\r\n");
   const size_t space = reply.find(' ');

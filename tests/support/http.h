@@ -14,6 +14,8 @@ struct HttpReply {
   std::string head;
   std::string body;
 };
+// `method` on `path` at "host:port", host an IPv4 address.
+HttpReply HttpCall(const std::string& method, const std::string& address, const std::string& path);
 // GET of `path` from "host:port", host an IPv4 address.
 HttpReply HttpGet(const std::string& address, const std::string& path);
 
