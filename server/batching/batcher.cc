@@ -313,7 +313,7 @@ void Batcher::Deliver(const TaskBatch& batch, const Slab& slab) {
     if (task.HasExpired(now)) task.FailForDeadline();
     if (!task.failed()) task.OnRows(slab, part.segment, part.first_row);
     task.AddTimes(slab, shares, part.pack);
-    TracePart(batch, part, now);
+    TracePart(batch, part, slab.ended);
     task.Release();
   }
 }

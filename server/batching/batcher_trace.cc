@@ -23,6 +23,7 @@ void Batcher::TraceBatch(const TaskBatch& batch, const Slab& slab) {
   record.device = slab.device;
   record.route = slab.route;
   record.number = batch.traced;
+  record.reason = kCloseReasonNames[static_cast<size_t>(batch.close_reason)];
   record.opened = batch.opened;
   record.sealed = batch.sealed;
   record.done = clock_.Now();
