@@ -90,11 +90,15 @@ TEST_P(SlowRequestsTest, TellsWhatItWasAndWhereItsTimeWent) {
   EXPECT_EQ(line["device"], "GPU-fake-0");
   EXPECT_EQ(line["batches"], 1);
   EXPECT_EQ(line["batch_rows"], 3);
-  EXPECT_EQ(line["total_ms"], 1500.0);
   EXPECT_EQ(line["trace_id"], kTraceId);
+  // Whether it was slow goes by the server's clock, here the test's; where its time went by the machine's.
+  double stages_ms = 0;
   for (const char* stage : {"queue", "pack", "launch", "transfer_in", "compute", "transfer_out", "reply"}) {
-    EXPECT_TRUE(line[std::string(stage) + "_ms"].is_number()) << stage;
+    const nlohmann::json& time = line[std::string(stage) + "_ms"];
+    ASSERT_TRUE(time.is_number()) << stage;
+    stages_ms += time.get<double>();
   }
+  EXPECT_NEAR(stages_ms, line["total_ms"].get<double>(), 1e-3);
 }
 
 TEST_P(SlowRequestsTest, WithoutATraceThereIsNone) {
