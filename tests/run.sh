@@ -62,10 +62,10 @@ build() {
   return 1
 }
 
-# groups PROGRAM [FILTER]: the program's tests in groups of suites, as filters of their own, one a line. A process for each test
+# groups LIST: tests that a program has listed in groups of suites, as filters of their own, one a line. A process for each test
 # would take longer to start than most tests take.
 groups() {
-  "$1" --gtest_list_tests ${2:+"--gtest_filter=$2"} | awk -v most="$group_tests" '
+  awk -v most="$group_tests" '
     function flush() { if (count > 0) print filter; filter = ""; count = 0 }
     function end_suite(  i) {
       if (count + size > most) flush()
@@ -77,7 +77,7 @@ groups() {
     }
     /^[^ ].*[.]/ { end_suite(); suite = $1 }
     /^  / { names[++size] = suite $1 }
-    END { end_suite(); flush() }'
+    END { end_suite(); flush() }' "$1"
 }
 
 # run_group PROGRAM FILTER LOG: its tests in one process, which leaves its exit code beside the log.
@@ -98,11 +98,13 @@ run_tests() {
     [ "$program" = "${program%%=*}" ] || filter=${program#*=}
     program=${program%%=*}
     before=$number
+    "${runner[@]}" "$folder/bin/$program" --gtest_list_tests ${filter:+"--gtest_filter=$filter"} >"$logs/$program.list" ||
+      fail "listing the tests of $folder/bin/$program"
     while read -r filter; do
       while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
       number=$((number + 1))
       run_group "$folder/bin/$program" "$filter" "$logs/$(printf '%03d' $number)-$program" &
-    done < <(groups "$folder/bin/$program" "$filter")
+    done < <(groups "$logs/$program.list")
     [ "$number" -gt "$before" ] || fail "$folder/bin/$program has no tests"
   done
   wait
@@ -129,7 +131,7 @@ count_tests() {
     END { printf "%s", test }' "$log" | tail -n 200
   names=$(ended FAILED "$log" | sed 's/.*FAILED  \] //; s/[ ,].*//')
   case $code in
-    0 | 1) ;;
+    0 | 1) [ "$(wc -w <<<"$names")" -ge "$bad" ] || names+=" $(last_test "$log") (ended with code $code)" ;;
     124 | 137) names+=" $(last_test "$log") (stopped after $group_timeout_s s)" ;;
     *) names+=" $(last_test "$log") (ended with code $code)" ;;
   esac
@@ -172,6 +174,10 @@ python_tests() {
   ignored=$(sed -n 's/^OK (.*skipped=\([0-9]*\).*/\1/p' "$log")
   case $code in
     0)
+      if [ "${total:-0}" -eq 0 ]; then
+        fail "$1 ran no tests"
+        return
+      fi
       pass $((total - ${ignored:-0}))
       [ -z "$ignored" ] || skip "in $1: $(grep -o "skipped .*" "$log" | sort -u | paste -sd " ")" "$ignored"
       ;;

@@ -14,6 +14,11 @@ constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 // end is the same on average.
 constexpr int64_t kTickNs = 256;
 constexpr uint64_t kTickMask = ~uint64_t{0} >> kCountBits;
+// 18 minutes: no thread is held up for so long between reading the clock and noting what it read.
+constexpr uint64_t kMostHeldUp = uint64_t{1} << 32;
+
+// Of a time that was noted and one that was read before or after.
+uint64_t Later(uint64_t noted, uint64_t read) { return ((noted - read) & kTickMask) < kMostHeldUp ? noted : read; }
 
 }  // namespace
 
@@ -33,14 +38,14 @@ uint64_t BusyMeter::Ticks(TimePoint time) {
 // Threads read the clock before they say so: an end may be earlier than the beginning that another noted.
 uint64_t BusyMeter::TicksSince(uint64_t state, TimePoint now) {
   const uint64_t ticks = (Ticks(now) - (state >> kCountBits)) & kTickMask;
-  return ticks > kTickMask / 2 ? 0 : ticks;
+  return ticks > kTickMask - kMostHeldUp ? 0 : ticks;
 }
 
 uint32_t BusyMeter::Begin(Who who, TimePoint now) {
   uint64_t state = state_.load(std::memory_order_relaxed);
   uint64_t next = 0;
   do {
-    next = (Counts(state) == 0 ? Ticks(now) << kCountBits : state) + One(who);
+    next = (Counts(state) == 0 ? Later(state >> kCountBits, Ticks(now)) << kCountBits : state) + One(who);
   } while (!state_.compare_exchange_weak(state, next, std::memory_order_acq_rel, std::memory_order_relaxed));
   return Count(state, who);
 }
@@ -50,9 +55,9 @@ void BusyMeter::End(Who who, TimePoint now) {
   uint64_t next = 0;
   do {
     next = state - One(who);
-    if (Counts(next) == 0) next = 0;
+    if (Counts(next) == 0) next = Later(state >> kCountBits, Ticks(now)) << kCountBits;
   } while (!state_.compare_exchange_weak(state, next, std::memory_order_acq_rel, std::memory_order_relaxed));
-  if (next == 0) ticks_.fetch_add(TicksSince(state, now), std::memory_order_relaxed);
+  if (Counts(next) == 0) ticks_.fetch_add(TicksSince(state, now), std::memory_order_relaxed);
 }
 
 uint32_t BusyMeter::all() const {

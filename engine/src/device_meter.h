@@ -17,7 +17,7 @@ namespace widelane {
 class BusyMeter {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // Who is at it: a thread that submitted the batch, or a queue. At most 4,096 and 63 at once.
+  // Who is at it: a thread that submitted the batch, or a queue. At most 16,383 and 63 at once.
   enum class Who : uint8_t { kCaller, kQueue };
 
   // One more from `now` on. Returns how many of these there were.
@@ -37,7 +37,7 @@ class BusyMeter {
   static uint64_t Ticks(TimePoint time);
   static uint64_t TicksSince(uint64_t state, TimePoint now);
 
-  // 0 while nobody is at it.
+  // While nobody is at it, when the last was: times are never counted twice.
   std::atomic<uint64_t> state_{0};
   std::atomic<uint64_t> ticks_{0};
 };

@@ -173,12 +173,16 @@ bool Batcher::TakeRest(ScoreTask& task, Place& place) {
   TaskBatch& batch = *place.batch;
   // The batch is closed: nobody else claims room in it.
   const uint64_t rows_left = task.work_.shape.rows - task.cursor_->row();
-  CsrShape take = RowsThatFit(*task.cursor_, rows_left, Room(batch));
+  const CsrShape room = Room(batch);
+  CsrShape take = RowsThatFit(*task.cursor_, rows_left, room);
+  const CsrShape binding = take.rows == room.rows ? CsrShape{room.rows, 0} : CsrShape{0, room.entries};
+  const CloseReason full = WhyFull(batch, binding);
   // An empty slab takes any row that passed CheckShape.
   if (take.rows == 0 && batch.slab->rows() == 0) take = RowsThatFit(*task.cursor_, 1, batch.slab->Room());
   Next next;
   {
     const std::lock_guard lock(mutex_);
+    batch.close_reason = full;
     if (take.rows > 0 && !task.failed()) {
       Claim(take, task, place);
       return true;
@@ -267,7 +271,7 @@ void Batcher::Send(TaskBatch& batch, Where where) {
   }
   observer_.OnBatchClosed(batch.close_reason);
   batch.slab->Seal();
-  engine_.Submit(std::move(batch.slab), batch, where, Route::kAuto, batch.callers);
+  engine_.Submit(std::move(batch.slab), batch, where, Route::kAuto, batch.Callers());
 }
 
 void Batcher::LeaveOutExpired(TaskBatch& batch) {

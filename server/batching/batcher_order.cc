@@ -23,7 +23,7 @@ Start Batcher::HowItStarts(const TaskBatch& batch, Where where, CloseReason& why
   if (batch.live == 0) return Start::kOnCaller;  // it only ends
   const Slab& slab = *batch.slab;
   const Start start =
-      engine_.HowItStarts(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where, batch.callers);
+      engine_.HowItStarts(*slab.model(), slab.kind(), slab.rows(), slab.entries(), where, batch.Callers());
   if (start == Start::kOnDevice && submitting_ > 0) return Start::kLater;
   if (start != Start::kLater || in_engine_ > 0) return start;
   why = CloseReason::kLast;

@@ -6,6 +6,7 @@
 #ifndef WIDELANE_SERVER_BATCHING_TASK_BATCH_H_
 #define WIDELANE_SERVER_BATCHING_TASK_BATCH_H_
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -57,6 +58,8 @@ class TaskBatch : public BatchListener {
   void Add(ScoreTask& task, const Segment& segment, Clock::TimePoint due, CloseReason why);
   // The task's part, if it has one.
   Part* FindPart(const ScoreTask& task);
+  // Requests at work beside those in it, which share what is done for it, and one for all of these.
+  uint64_t Callers() const { return callers - std::min<uint64_t>(callers, live) + 1; }
   // Nobody waits for this part any more.
   void Drop(Part& part);
   // Nobody else may join. What it was closed for first is what counts.
@@ -74,7 +77,7 @@ class TaskBatch : public BatchListener {
   CloseReason close_reason = CloseReason::kIdle;
   Waiting waiting;                                 // of the live parts; a request counts where its last row is
   Priority priority = Priority::kLow;              // the highest of its tasks
-  uint64_t callers = 1;                            // the most that its tasks know of
+  uint64_t callers = 1;                            // the most that its tasks know of, themselves included
   Clock::TimePoint due = Clock::TimePoint::max();  // takes no more from then on
   CloseReason due_reason = CloseReason::kDelay;
   Clock::TimePoint deadline = Clock::TimePoint::max();  // no live part's is before this

@@ -215,9 +215,9 @@ void Metrics::OnCallStart() { in_flight_->Add(1); }
 
 void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send) {
   const auto index = static_cast<size_t>(method);
-  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1);
   durations_[index]->Observe(Seconds(duration));
   if (sends_[index] != nullptr) sends_[index]->Observe(Seconds(send));
+  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1);
   in_flight_->Add(-1);
 }
 

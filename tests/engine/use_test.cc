@@ -39,6 +39,9 @@ class UseTest : public ::testing::Test {
     loaded_batches_ = gpu_->batches();
   }
 
+  // What a test that fails leaves blocked would hold up the engine's end.
+  ~UseTest() override { gpu_->Unblock(); }
+
   SlabHandle Packed(uint32_t rows) {
     const std::vector<uint32_t> indices(rows, 0);
     const std::vector<uint16_t> lengths(rows, 1);

@@ -33,7 +33,10 @@ TEST(AccountingTest, CountsRequestsByStatusAndRowsApart) {
   server.Score(Request("stranger", PlainRows({WireRow{}})));
   server.Score(Request("r4", PlainRows(std::vector<WireRow>(101))));
 
-  ASSERT_TRUE(Eventually([&] { return Requests(server.Metrics(), "") == 15; }));
+  ASSERT_TRUE(Eventually([&] {
+    const std::string page = server.Metrics();
+    return Requests(page, "") == 15 && MetricValue(page, "widelane_requests_in_flight") == 0;  // the last to be counted
+  }));
   const std::string page = server.Metrics();
   EXPECT_EQ(Requests(page, "OK"), 10);
   EXPECT_EQ(Requests(page, "INVALID_ARGUMENT"), 3);

@@ -29,7 +29,7 @@ constexpr int kBadRequest = 400;
 constexpr int kConflict = 409;
 
 HttpReply Trace(TestServer& server, const std::string& seconds) {
-  return HttpGet(server.server().http_address(), "/trace?seconds=" + seconds);
+  return HttpGet(server.server().http_address(), "/trace?seconds=" + seconds, std::chrono::seconds(120));
 }
 
 // A timeline from now until End, which stops the server: so tests need not know how long they take.

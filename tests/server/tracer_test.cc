@@ -102,9 +102,12 @@ TEST(TracerTest, AStopEndsARecordingAndThereAreNoMore) {
 }
 
 TEST(TracerTest, AsksHowMuchThereIsToDo) {
-  Tracer tracer(Clock::Steady());
+  FakeClock clock;
+  Tracer tracer(clock);
   tracer.SetSources({}, [] { return Tracer::Counters{.in_flight = 3, .queued = 2}; });
-  const auto recording = tracer.Record(milliseconds(20));
+  Recorder recorder(tracer, milliseconds(20));
+  while (tracer.on()) clock.Advance(milliseconds(1));
+  const auto& recording = recorder.Join();
   ASSERT_TRUE(recording.ok());
   EXPECT_GE(Count<CountersRecord>(**recording), 2U);
 }

@@ -25,9 +25,9 @@ sockaddr_in SocketAddress(const std::string& address) {
   return out;
 }
 
-std::string Exchange(int fd, const std::string& address, const std::string& request) {
-  const timeval limit{.tv_sec = 30, .tv_usec = 0};
-  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+std::string Exchange(int fd, const std::string& address, const std::string& request, std::chrono::seconds limit) {
+  const timeval time{.tv_sec = limit.count(), .tv_usec = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
   const sockaddr_in to = SocketAddress(address);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return "";
   if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) return "";
@@ -41,13 +41,16 @@ std::string Exchange(int fd, const std::string& address, const std::string& requ
 
 }  // namespace
 
-HttpReply HttpGet(const std::string& address, const std::string& path) { return HttpCall("GET", address, path); }
+HttpReply HttpGet(const std::string& address, const std::string& path, std::chrono::seconds limit) {
+  return HttpCall("GET", address, path, limit);
+}
 
-HttpReply HttpCall(const std::string& method, const std::string& address, const std::string& path) {
+HttpReply HttpCall(const std::string& method, const std::string& address, const std::string& path,
+                   std::chrono::seconds limit) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Require(fd >= 0, "a socket");
-  const std::string reply =
-      Exchange(fd, address, method + " " + path + " HTTP/1.0\r\nHost: " + address + "\r\nConnection: close\r\n\r\n");
+  const std::string reply = Exchange(
+      fd, address, method + " " + path + " HTTP/1.0\r\nHost: " + address + "\r\nConnection: close\r\n\r\n", limit);
   ::close(fd);
   const size_t end = reply.find("\r\n\r\n");
   const size_t space = reply.find(' ');

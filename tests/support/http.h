@@ -3,6 +3,7 @@
 #ifndef WIDELANE_TESTS_SUPPORT_HTTP_H_
 #define WIDELANE_TESTS_SUPPORT_HTTP_H_
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +16,11 @@ struct HttpReply {
   std::string body;
 };
 // `method` on `path` at "host:port", host an IPv4 address.
-HttpReply HttpCall(const std::string& method, const std::string& address, const std::string& path);
+HttpReply HttpCall(const std::string& method, const std::string& address, const std::string& path,
+                   std::chrono::seconds limit = std::chrono::seconds(30));
 // GET of `path` from "host:port", host an IPv4 address.
-HttpReply HttpGet(const std::string& address, const std::string& path);
+HttpReply HttpGet(const std::string& address, const std::string& path,
+                  std::chrono::seconds limit = std::chrono::seconds(30));
 
 // Sum of the samples called `name` whose labels contain each of `labels` ("code=\"OK\""). Absent when there is none.
 std::optional<double> MetricValue(const std::string& page, const std::string& name,

@@ -75,11 +75,12 @@ absl::Status CudaLane::Start(const LaneWork& work) {
   if (absl::Status status = CheckFits(options_.slab, work); !status.ok()) return status;
   if (options_.check_pinned) DieUnlessAllPinned(*work.batch);
   long_rows_->Reset();
+  pending_.record = work.record;
   if (work.record != nullptr && !work.mapped) {
-    if (absl::Status status = host_clock_->Renew(compute_.get()); !status.ok()) return Drain(std::move(status));
+    // A timeline that cannot be had is no reason to fail.
+    if (!host_clock_->Renew(compute_.get()).ok()) pending_.record = nullptr;
     pending_.begun = Clock::now();
   }
-  pending_.record = work.record;
   if (absl::Status status = work.mapped ? StartMapped(work) : StartCopied(work); !status.ok()) {
     return Drain(std::move(status));
   }
@@ -207,9 +208,8 @@ absl::Status CudaLane::Finish(StageTimes& stages) {
     return Drain(std::move(status));
   stages[Stage::kLaunch] += pending_.launched - pending_.begun;
   if (!pending_.mapped) {
-    absl::Status status = AddTimes(stages);
-    if (pending_.record != nullptr) status.Update(AddSpans(*pending_.record));
-    return status;
+    if (pending_.record != nullptr && !AddSpans(*pending_.record).ok()) pending_.record->span_count = 0;
+    return AddTimes(stages);
   }
   const Clock::time_point now = Clock::now();
   stages[Stage::kCompute] += now - pending_.launched;

@@ -123,6 +123,7 @@ void EventStream::Put(absl::string_view text) {
 }
 
 void EventStream::Flush() {
+  if (pending_.empty()) return;
   wanted_ = wanted_ && sink_(pending_);
   pending_.clear();
 }

@@ -31,7 +31,7 @@ class Tracer : public PieceObserver {
  public:
   static constexpr size_t kRecordingBytes = size_t{64} << 20;
   static constexpr std::chrono::milliseconds kSamplePeriod{5};
-  static constexpr std::chrono::seconds kSendTime{2};
+  static constexpr std::chrono::seconds kSendTime{1};
 
   struct Counters {
     uint64_t in_flight = 0;

@@ -154,7 +154,7 @@ class Engine {
   // How a batch of this model, kind and size would start if it were submitted now, where the engine would send it: on
   // the calling thread (if `where` allows that; with the CPU pool's help, too), on an idle CPU pool, on a free lane of
   // a GPU, or only later. Of a batch that is cut over several GPUs: on one of them. `callers`: how many requests are at
-  // work on the CPU at once, this one included; each of them makes the others' help dearer.
+  // work on the CPU at once, those of this batch as one; each of them makes the others' help dearer.
   Start HowItStarts(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries, Where where,
                     uint64_t callers = 1) const;
   bool StartsAtOnce(const LoadedModel& model, const BatchKind& kind, uint64_t rows, uint64_t entries,
