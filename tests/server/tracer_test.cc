@@ -104,8 +104,16 @@ TEST(TracerTest, AStopEndsARecordingAndThereAreNoMore) {
 TEST(TracerTest, AsksHowMuchThereIsToDo) {
   FakeClock clock;
   Tracer tracer(clock);
-  tracer.SetSources({}, [] { return Tracer::Counters{.in_flight = 3, .queued = 2}; });
+  std::atomic<int> asked{0};
+  tracer.SetSources({}, [&asked] {
+    ++asked;
+    return Tracer::Counters{.in_flight = 3, .queued = 2};
+  });
   Recorder recorder(tracer, milliseconds(20));
+  for (const int times : {1, 2}) {
+    while (asked < times) std::this_thread::yield();
+    clock.Advance(Tracer::kSamplePeriod);
+  }
   while (tracer.on()) clock.Advance(milliseconds(1));
   const auto& recording = recorder.Join();
   ASSERT_TRUE(recording.ok());
