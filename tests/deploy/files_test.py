@@ -22,7 +22,7 @@ class Names(unittest.TestCase):
         self.known = queries.metrics()
         for rule in queries.rules("rules.yml"):
             expression = promql.parse(rule["expr"])
-            self.known[rule["record"]] = set().union(*(self.known[name] for name in expression.metrics))
+            self.known[rule["record"]] = set().union(*(self.known.get(name, set()) for name in expression.metrics))
 
     def check(self, query):
         expression = promql.parse(query.expr)
