@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/config/address.h"
+#include "server/observe/http_answer.h"
 #include "server/observe/log.h"
 #include "server/observe/trace/trace_endpoint.h"
 
@@ -24,18 +25,7 @@ constexpr int kOk = 200;
 constexpr int kBadRequest = 400;
 constexpr int kMethodNotAllowed = 405;
 constexpr int kUnavailable = 503;
-constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kPrometheus[] = "text/plain; version=0.0.4; charset=utf-8";
-
-int Answer(mg_connection* connection, int code, const char* type, const std::string& body) {
-  const std::string head =
-      absl::StrCat("HTTP/1.1 ", code, " ", mg_get_response_code_text(connection, code), "\r\nContent-Type: ", type,
-                   "\r\nContent-Length: ", body.size(), "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n");
-  mg_write(connection, head.data(), head.size());
-  const char* method = mg_get_request_info(connection)->request_method;
-  if (std::string_view(method) != "HEAD") mg_write(connection, body.data(), body.size());
-  return code;
-}
 
 // The value of `name` in the query; empty: there is none.
 std::string QueryValue(const mg_request_info& request, const char* name) {
@@ -111,17 +101,17 @@ void HttpEndpoint::Stop() {
 }
 
 int HttpEndpoint::HandleHealth(mg_connection* connection, void* /*self*/) {
-  return Answer(connection, kOk, kPlain, "ok\n");
+  return AnswerHttp(connection, kOk, kPlainText, "ok\n");
 }
 
 int HttpEndpoint::HandleReady(mg_connection* connection, void* self) {
   const std::string reason = static_cast<HttpEndpoint*>(self)->state_.NotReadyReason();
-  if (reason.empty()) return Answer(connection, kOk, kPlain, "ok\n");
-  return Answer(connection, kUnavailable, kPlain, reason + "\n");
+  if (reason.empty()) return AnswerHttp(connection, kOk, kPlainText, "ok\n");
+  return AnswerHttp(connection, kUnavailable, kPlainText, reason + "\n");
 }
 
 int HttpEndpoint::HandleMetrics(mg_connection* connection, void* self) {
-  return Answer(connection, kOk, kPrometheus, static_cast<HttpEndpoint*>(self)->metrics_.Page());
+  return AnswerHttp(connection, kOk, kPrometheus, static_cast<HttpEndpoint*>(self)->metrics_.Page());
 }
 
 int HttpEndpoint::HandleLog(mg_connection* connection, void* /*self*/) {
@@ -130,13 +120,13 @@ int HttpEndpoint::HandleLog(mg_connection* connection, void* /*self*/) {
   if (method == "PUT") {
     const std::string level = QueryValue(request, "level");
     if (!SetLogLevel(level)) {
-      return Answer(connection, kBadRequest, kPlain, "?level= must be trace, debug, info, warning or error\n");
+      return AnswerHttp(connection, kBadRequest, kPlainText, "?level= must be trace, debug, info, warning or error\n");
     }
     spdlog::info("the log's level is now {}", level);
   } else if (method != "GET" && method != "HEAD") {
-    return Answer(connection, kMethodNotAllowed, kPlain, "GET tells the log's level, PUT ?level= changes it\n");
+    return AnswerHttp(connection, kMethodNotAllowed, kPlainText, "GET tells the log's level, PUT ?level= changes it\n");
   }
-  return Answer(connection, kOk, kPlain, LogLevel() + "\n");
+  return AnswerHttp(connection, kOk, kPlainText, LogLevel() + "\n");
 }
 
 }  // namespace widelane

@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/observe/http_answer.h"
 #include "server/observe/trace/timeline.h"
 #include "server/observe/trace/tracer.h"
 
@@ -29,14 +30,8 @@ int HttpCode(const absl::Status& status) {
   }
 }
 
-int Refuse(mg_connection* connection, int code, const std::string& why) {
-  const std::string body = why + "\n";
-  const std::string head = absl::StrCat("HTTP/1.1 ", code, " ", mg_get_response_code_text(connection, code),
-                                        "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ", body.size(),
-                                        "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n");
-  mg_write(connection, head.data(), head.size());
-  mg_write(connection, body.data(), body.size());
-  return code;
+int Refuse(mg_connection* connection, int code, absl::string_view why) {
+  return AnswerHttp(connection, code, kPlainText, absl::StrCat(why, "\n"));
 }
 
 bool WriteAll(mg_connection* connection, absl::string_view text) {
@@ -79,10 +74,10 @@ int HandleTrace(mg_connection* connection, void* tracer_pointer) {
   const mg_request_info& request = *mg_get_request_info(connection);
   if (std::string_view(request.request_method) != "GET") return Refuse(connection, kWrongMethod, "GET is wanted");
   const auto time = TraceTime(request.query_string == nullptr ? "" : request.query_string);
-  if (!time.ok()) return Refuse(connection, HttpCode(time.status()), std::string(time.status().message()));
+  if (!time.ok()) return Refuse(connection, HttpCode(time.status()), time.status().message());
   const auto recording = tracer.Record(*time);
   if (!recording.ok()) {
-    return Refuse(connection, HttpCode(recording.status()), std::string(recording.status().message()));
+    return Refuse(connection, HttpCode(recording.status()), recording.status().message());
   }
   Send(connection, **recording, tracer.devices());
   return kOk;
