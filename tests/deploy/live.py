@@ -89,6 +89,8 @@ class Prometheus:
         command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
         running = stack.enter_context(process([*command, "--web.listen-address=127.0.0.1:0"], log))
         self.url = "http://" + from_log(running, log, r'"Listening on" .*?address=(\S+)')
+        # Until then it refuses queries.
+        from_log(running, log, r"(Server is ready to receive web requests)")
         self.wait_for_scrape()
 
     def get(self, path, **parameters):
