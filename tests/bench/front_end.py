@@ -110,7 +110,8 @@ class FrontEnd:
         self.note("stream_over_unary", stream / calls, stream, calls)
 
     def context(self):
-        written = ["--rows", 500, "--concurrency", 2 * self.cores, "--connections", self.connections, "--threads", self.threads]
+        # What can be answered: with few calls at once threads wait for the next and are woken, which costs as much as a small call.
+        written = ["--rows", 500, "--concurrency", 8 * self.cores, "--connections", self.connections, "--threads", self.threads]
         loads = [(self.options.ours, "ours", [*written, "--context"], "rank"), (self.options.ours, "ours", written, "rank")]
         shared, written_out = self.turns(loads, lambda report: report["rows_per_s"])
         self.result["candidates_per_s"] = {"context": shared, "written_out": written_out}
