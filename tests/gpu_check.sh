@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks a bundle (deploy/bundle.sh) on a machine that has GPUs and nothing else: no compiler, no packages (the step `compare` wants
-# Python with numpy, and compares with PyTorch and scipy where they are). Every step has a time limit, a log and one line in the
+# Checks a bundle (deploy/bundle.sh) on a machine that has GPUs and nothing else: no compiler, no packages (the steps `observe`, `front_end`
+# and `compare` want Python, the last with numpy; it compares with PyTorch and scipy where they are). Every step has a time limit, a log and one line in the
 # summary; the exit code is 0 if none failed.
 set -uo pipefail
 
@@ -10,14 +10,15 @@ usage: tests/gpu_check.sh [--bundle DIR] [--out DIR] [--only STEP,STEP] [--secon
 
   --bundle DIR   the bundle (default: bundle beside tests/)
   --out DIR      where results go (default: a new temporary directory): summary.txt, front_end.json,
-                 compare.json, crossover.svg, logs.tar.gz
-  --only LIST    these steps only: gpus numeric demo load front_end kernels cpu compare memcheck racecheck
+                 compare.json, crossover.svg, logs.tar.gz (with observed.json, trace.json and lanes.svg)
+  --only LIST    these steps only: gpus numeric demo load observe events front_end kernels cpu compare memcheck
+                 racecheck
   --seconds N    what all steps together may take (default 480); later ones get what is left
   --fast         without compute-sanitizer
 USAGE
 }
 
-readonly steps=(gpus numeric demo load front_end kernels cpu compare memcheck racecheck)
+readonly steps=(gpus numeric demo load observe events front_end kernels cpu compare memcheck racecheck)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
@@ -110,13 +111,30 @@ left_out() {
 
 # The line of a log that tells most.
 summary_of() {
-  grep -hE '^\[  PASSED  \]|^demo ok|^load ok|ERROR SUMMARY|RACECHECK SUMMARY|^GPU [0-9]' "$1" | tail -n 2 | tr '\n' ' '
+  grep -hE '^\[  PASSED  \]|^demo ok|^load ok|^trace ok|^observe ok|ERROR SUMMARY|RACECHECK SUMMARY|^GPU [0-9]' "$1" | tail -n 2 | tr '\n' ' '
 }
 
 # Measures the front end beside a bare gRPC server, and shows both.
 front_end() {
   step front_end 300 "$root/tests/bench/front_end.sh" "$bin" --json "$out/front_end.json" --rounds 2
   if wanted front_end; then grep -E '^\|' "$out/logs/front_end.log" | tee -a "$summary"; fi
+}
+
+# What those who watch a server see, and a picture of its lanes.
+observe() {
+  step observe 120 "$root/tests/gpu_observe.sh" "$bundle" "$out/logs"
+  if wanted observe; then
+    grep -E '^\||^GPU-|^FAILED|^stopped' "$out/logs/observe.log" | tee -a "$summary"
+    if [ -e "$out/logs/trace.json" ]; then
+      python3 "$root/tests/bench/draw_trace.py" "$out/logs/trace.json" "$out/logs/lanes.svg" || true
+    fi
+  fi
+}
+
+# What device times cost.
+events() {
+  step events 60 "$bin/event_cost"
+  if wanted events; then tee -a "$summary" <"$out/logs/events.log"; fi
 }
 
 # Measures beside the peers, draws the crossover, shows both.
@@ -139,13 +157,16 @@ done
 export WIDELANE_REQUIRE_GPU=1
 
 if command -v nvidia-smi >/dev/null; then step gpus 60 nvidia-smi -L; fi
-step numeric 180 "$bin/engine_test"
+# What the CPU computes with other numbers of threads needs no GPU.
+step numeric 180 "$bin/engine_test" --gtest_filter='-*Contract.*Threads*:*RowKernelsTest*'
 if [ -d "$bundle/demo" ]; then
   step demo 180 "$root/deploy/demo.sh" --prepared "$bundle/demo" --bin "$bin" --devices gpu
   step load 180 "$root/tests/gpu_load.sh" "$bundle"
 else
   left_out "the bundle has no demo/" demo load
 fi
+if command -v python3 >/dev/null; then observe; else left_out "there is no Python" observe; fi
+if [ -x "$bin/event_cost" ]; then events; else left_out "the bundle has no event_cost" events; fi
 if [ -x "$bin/echo_server" ]; then front_end; else left_out "the bundle has no echo_server" front_end; fi
 if [ -x "$bin/kernel_bench" ]; then step kernels 120 "$bin/kernel_bench"; else left_out "the bundle has no kernel_bench" kernels; fi
 if [ -x "$bin/cpu_bench" ]; then step cpu 120 "$bin/cpu_bench"; else left_out "the bundle has no cpu_bench" cpu; fi

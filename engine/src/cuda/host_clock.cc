@@ -1,5 +1,7 @@
 #include "cuda/host_clock.h"
 
+#include <utility>
+
 #include "cuda/cuda_error.h"
 #include "cuda/input_buffers.h"
 #include "cuda/lane_work.h"
@@ -18,20 +20,26 @@ constexpr std::chrono::microseconds kPatience{1000};
 
 absl::StatusOr<std::unique_ptr<HostClock>> HostClock::Create(int device) {
   std::unique_ptr<HostClock> clock(new HostClock(device));
-  if (absl::Status status = Keep(CreateTimedEvent(device), clock->base_); !status.ok()) return status;
+  absl::Status status = Keep(CreateTimedEvent(device), clock->base_);
+  status.Update(Keep(CreateTimedEvent(device), clock->spare_));
+  if (!status.ok()) return status;
   return clock;
 }
 
 absl::Status HostClock::Renew(cudaStream_t stream) {
   using Clock = std::chrono::steady_clock;
   if (base_time_ != TimePoint::min() && Clock::now() - base_time_ < kRenewAfter) return absl::OkStatus();
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  // The best attempt counts.
+  Clock::duration window = Clock::duration::max();
+  for (int attempt = 0; attempt < kAttempts && window >= kGoodWindow; ++attempt) {
     const TimePoint before = Clock::now();
-    WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(base_.get(), stream), device_);
-    if (absl::Status status = WaitFor(base_.get(), kPatience, device_); !status.ok()) return status;
-    const TimePoint after = Clock::now();
-    base_time_ = before + (after - before) / 2;
-    if (after - before < kGoodWindow) break;
+    WIDELANE_CUDA_RETURN_IF_ERROR(cudaEventRecord(spare_.get(), stream), device_);
+    if (absl::Status status = WaitFor(spare_.get(), kPatience, device_); !status.ok()) return status;
+    const Clock::duration passed = Clock::now() - before;
+    if (passed >= window) continue;
+    window = passed;
+    base_time_ = before + passed / 2;
+    std::swap(base_, spare_);
   }
   return absl::OkStatus();
 }

@@ -36,6 +36,7 @@ class HostClock {
 
   const int device_;
   Event base_;
+  Event spare_;
   TimePoint base_time_ = TimePoint::min();
 };
 
