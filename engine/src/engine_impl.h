@@ -1,5 +1,5 @@
 // The engine's inside: devices with their queues, slabs, and the way of a batch. engine.cc has the way of a batch,
-// load.cc that of a model, score_csr.cc that of arrays.
+// engine_choice.cc how it is chosen, load.cc the way of a model, score_csr.cc that of arrays.
 
 #ifndef WIDELANE_ENGINE_SRC_ENGINE_IMPL_H_
 #define WIDELANE_ENGINE_SRC_ENGINE_IMPL_H_
@@ -65,6 +65,8 @@ class Engine::Impl {
   };
   // Lanes of the CPU for calling threads.
   using FreeLanes = std::vector<Lane*>;
+  // A calling thread is not kept longer than this with a batch of its own.
+  static constexpr double kLongestOnCallerNs = 2e6;
 
   void AddPoolBacklog(double ns) { pool_backlog_ns_.fetch_add(static_cast<int64_t>(ns), std::memory_order_relaxed); }
   static void OnCpuPieceDone(void* context, const Piece& piece);
@@ -74,6 +76,7 @@ class Engine::Impl {
   absl::Status MakeGpuQueues();
   absl::Status MakeShardedQueue();
   bool HasFailed(size_t device) const;
+  // Threads that may score on the CPU at once.
   size_t CpuThreads() const;
   UsableGpus GpusFor(const LoadedModel& model) const;
   // Without the GPUs' loads.
