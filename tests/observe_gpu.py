@@ -7,7 +7,6 @@ have been sent data while another computed, and what NVML told. Exit status 1 wh
 """
 
 import argparse
-import collections
 import json
 import pathlib
 import re
@@ -25,8 +24,7 @@ LOADS = ((1, 64), (1000, 32), (20000, 16), (100000, 8))
 TRACED = (20000, 16)
 GPU_GAUGES = ("utilization_ratio", "memory_used_bytes", "memory_bytes", "power_watts", "temperature_celsius", "clock_hertz",
               "pcie_bytes_per_second")
-
-Page = collections.namedtuple("Page", "time samples")  # samples: {(name, labels): value}
+MAY_BE_ZERO = ("utilization_ratio", "pcie_bytes_per_second")
 
 
 class Server:
@@ -35,6 +33,7 @@ class Server:
         self.failures = []
 
     def page(self):
+        """The samples of the page of metrics now, {(name, labels): value}."""
         with urllib.request.urlopen(f"http://{self.options.http}/metrics", timeout=PATIENCE_S) as reply:
             text = reply.read().decode()
         samples = {}
@@ -42,17 +41,32 @@ class Server:
             match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
             if match:
                 samples[match[1], frozenset(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))] = float(match[3])
-        return Page(time.monotonic(), samples)
+        return samples
 
     def load(self, rows, in_flight, seconds):
         connections = max(2, min(8, in_flight // 4))
         command = [self.options.widelane, "bench", "server", "--address", self.options.grpc, "--model", "text", "--profile", "text-54k",
                    "--rows", rows, "--concurrency", in_flight, "--connections", connections, "--threads", min(4, connections),
                    "--warm-up", 0, "--duration", seconds, "--json", "-"]
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=seconds + PATIENCE_S)
-        if done.returncode != 0:
-            self.fail(f"load of {rows} rows: {done.stderr.strip()}")
-        return json.loads(done.stdout) if done.stdout else None
+        try:
+            done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, timeout=seconds + PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.fail(f"load of {rows} rows: it does not end")
+            return None
+        report = json.loads(done.stdout) if done.stdout else None
+        if done.returncode != 0 or report is None or report["errors"]:
+            self.fail(f"load of {rows} rows: {done.stderr.strip()} {report['errors'] if report else ''}")
+        return report
+
+    def wait_for_load(self):
+        """Until rows are scored; the client first makes them."""
+        before = total(self.page(), "widelane_rows_total")
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if total(self.page(), "widelane_rows_total") > before:
+                return
+            time.sleep(0.05)
+        self.fail("no load within a minute")
 
     def fail(self, what):
         self.failures.append(what)
@@ -62,20 +76,24 @@ class Server:
 def total(page, name, **labels):
     """Sum of the samples with these labels; a value may be a set of values."""
     wanted = {key: value if isinstance(value, set) else {value} for key, value in labels.items()}
-    return sum(value for (sample, has), value in page.samples.items()
+    return sum(value for (sample, has), value in page.items()
                if sample == name and all(dict(has).get(key) in values for key, values in wanted.items()))
 
 
+def there(page, name, device):
+    return any(sample == name and dict(has).get("device") == device for sample, has in page)
+
+
 def values(page, name, label):
-    return sorted({dict(has)[label] for sample, has in page.samples if sample == name and label in dict(has)})
+    return sorted({dict(has)[label] for sample, has in page if sample == name and label in dict(has)})
 
 
 def ratio(of, to):
     return of / to if to else 0.0
 
 
-def answers(before, after):
-    """The four of them, and the stages of a mean request in microseconds."""
+def answers(before, after, seconds):
+    """The four of them, and the stages of a mean request in microseconds; `seconds` of load lie between the pages."""
 
     def grown(name, **labels):
         return total(after, name, **labels) - total(before, name, **labels)
@@ -84,7 +102,6 @@ def answers(before, after):
     batch = "widelane_stage_duration_seconds"
     devices = values(after, "widelane_device_busy_seconds_total", "device")
     requests = grown(f"{request}_count", stage="reply")
-    seconds = after.time - before.time
     return {
         "requests": requests,
         "stages_us": {stage: 1e6 * ratio(grown(f"{request}_sum", stage=stage), requests) for stage in STAGES},
@@ -95,6 +112,7 @@ def answers(before, after):
         "launch_us": {device: 1e6 * ratio(grown(f"{batch}_sum", stage="launch", device=device),
                                           grown(f"{batch}_count", stage="launch", device=device)) for device in devices},
         "bytes_in_per_s": {device: grown("widelane_device_bytes_total", device=device, direction="in") / seconds for device in devices},
+        "device_failures": grown("widelane_device_failures_total"),
         "batch_rows": ratio(grown("widelane_batch_rows_sum"), grown("widelane_batch_rows_count")),
     }
 
@@ -107,14 +125,18 @@ def check_sizes(server, seconds):
         before = server.page()
         report = server.load(rows, in_flight, seconds)
         after = server.page()
-        answer = answers(before, after)
+        if report is None:
+            continue
+        answer = answers(before, after, report["calls"] / report["calls_per_s"])
         answer["in_flight"] = in_flight
-        answer["rows_per_s"] = report["rows_per_s"] if report else 0
+        answer["rows_per_s"] = report["rows_per_s"]
         answer["gpu_utilization"] = {device: total(after, "widelane_gpu_utilization_ratio", device=device)
                                      for device in values(after, "widelane_gpu_utilization_ratio", "device")}
         found[rows] = answer
         if abs(answer["sum_of_stages"] - 1) > STAGES_ARE_THE_REQUEST:
             server.fail(f"{rows} rows: the stages add up to {answer['sum_of_stages']:.3f} of the requests' time")
+        if answer["device_failures"] > 0 or not any(answer["bytes_in_per_s"][device] > 0 for device in answer["busy"] if device != "cpu"):
+            server.fail(f"{rows} rows: no GPU, or a failing one, scored them")
     print("| rows a call | in flight | rows/s | " + " | ".join(STAGES) + " | sum | transfer | overhead us | GPU busy | NVML | launch us |")
     print("|---" * (len(STAGES) + 9) + "|")
     for rows, answer in found.items():
@@ -130,9 +152,10 @@ def check_sizes(server, seconds):
 def record(server, out):
     """A timeline of the traced load, and a page of metrics in the middle of it."""
     trace = out / "trace.json"
-    loading = threading.Thread(target=server.load, args=(*TRACED, 5))
+    loading = threading.Thread(target=server.load, args=(*TRACED, 6))
     loading.start()
-    time.sleep(2.5)
+    server.wait_for_load()
+    time.sleep(2.5)  # NVML is asked once a second, and tells what was in the second before
     page = server.page()
     subprocess.run([server.options.widelane, "trace", "--http", server.options.http, "--seconds", "0.5", "--output", trace], check=False,
                    timeout=PATIENCE_S)
@@ -151,11 +174,13 @@ def check_telemetry(server, page):
     for gpu in gpus:
         if total(page, "widelane_gpu_telemetry_up", device=gpu) != 1:
             server.fail(f"no telemetry of {gpu}")
-        told = {gauge: total(page, f"widelane_gpu_{gauge}", device=gpu) for gauge in GPU_GAUGES}
+        told = {gauge: total(page, f"widelane_gpu_{gauge}", device=gpu) for gauge in GPU_GAUGES
+                if there(page, f"widelane_gpu_{gauge}", gpu)}
         print(f"{gpu}: " + ", ".join(f"{gauge} {value:,.4g}" for gauge, value in told.items()))
-        for gauge, value in told.items():
-            if value <= 0 and gauge != "pcie_bytes_per_second":
-                server.fail(f"widelane_gpu_{gauge} of {gpu} is {value}")
+        for gauge in GPU_GAUGES:
+            # A GPU that is busy for less than a hundredth of the time has a utilization of 0.
+            if told.get(gauge, 0) <= 0 and not (gauge in told and gauge in MAY_BE_ZERO):
+                server.fail(f"widelane_gpu_{gauge} of {gpu}: {told.get(gauge, 'absent')}")
 
 
 def main():

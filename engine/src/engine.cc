@@ -99,9 +99,9 @@ absl::Status Engine::Impl::MakeGpuQueues() {
   std::vector<std::thread> makers;
   for (size_t i = 0; i < gpus; ++i) {
     makers.emplace_back([this, i, &made] {
-      made[i] = GpuQueue::Create({.device = i + 1, .resident = i + 1, .meters = {&meters_[i + 1], 1}},
-                                 *backends_.devices[i + 1], *backends_.devices[0], options_.slabs, spin_,
-                                 {&OnGpuPieceDone, this});
+      made[i] = GpuQueue::Create(
+          {.device = i + 1, .resident = i + 1, .meters = {&meters_[i + 1], 1}, .cpu_meter = &meters_[0]},
+          *backends_.devices[i + 1], *backends_.devices[0], options_.slabs, spin_, {&OnGpuPieceDone, this});
     });
   }
   for (std::thread& maker : makers) maker.join();
@@ -116,7 +116,11 @@ absl::Status Engine::Impl::MakeShardedQueue() {
   const std::lock_guard<std::mutex> lock(sharded_mutex_);
   if (sharded_owner_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<GpuQueue>> queue =
-      GpuQueue::Create({.device = 1, .resident = infos_.size(), .meters = absl::MakeSpan(meters_).subspan(1)},
+      GpuQueue::Create({.device = 1,
+                        .resident = infos_.size(),
+                        .meters = absl::MakeSpan(meters_).subspan(1),
+                        .cpu_meter = &meters_[0],
+                        .first_lane = options_.lanes},
                        *backends_.sharded, *backends_.devices[0], tasks_.size(), spin_, {&OnGpuPieceDone, this});
   if (!queue.ok()) return queue.status();
   sharded_owner_ = *std::move(queue);

@@ -107,7 +107,7 @@ PieceRecord* GpuQueue::RecordFor(const Lane& lane, const Piece& piece) {
   PieceRecord& record = records_[number];
   StartRecord(WorkOf(piece, place_.resident), slab, record);
   record.device = place_.device;
-  record.lane = static_cast<int>(number);
+  record.lane = static_cast<int>(place_.first_lane + number);
   record.submitted = piece.submitted;
   record.begun = std::chrono::steady_clock::now();
   return &record;
@@ -182,8 +182,11 @@ void GpuQueue::Finish(Started& started) {
     failures_.fetch_add(1, std::memory_order_relaxed);
     failed_.store(true, std::memory_order_relaxed);
     result.device = 0;
+    BusyMeter& cpu = place_.cpu_meter->busy;
+    cpu.Begin(BusyMeter::Who::kQueue, result.ended);
     result.status = ScoreAndTell(*fallback_, WorkOf(piece, 0), *piece.task->slab, result.stages, piece.submitted);
     result.ended = std::chrono::steady_clock::now();
+    cpu.End(BusyMeter::Who::kQueue, result.ended);
   }
   NotePiece(piece, result);
   Count(piece, -1);

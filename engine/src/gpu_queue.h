@@ -34,6 +34,8 @@ class GpuQueue {
     size_t device;                   // index into Engine::devices(), as told to others
     size_t resident;                 // index of its weights in a LoadedModel
     absl::Span<DeviceMeter> meters;  // of the GPU, or of all that share a model
+    DeviceMeter* cpu_meter;          // for pieces that the CPU scores instead
+    size_t first_lane = 0;           // number of its first lane, as told to others
   };
 
   // `cpu` is engine device 0. `capacity` bounds the pieces waiting. Errors: what making a lane says.

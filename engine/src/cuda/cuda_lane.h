@@ -81,11 +81,10 @@ class CudaLane : public Lane {
   absl::Status AddChunkTimes(uint32_t number, StageTimes& sum) const;
   const ChunkEvents& EventsOf(uint32_t number) const { return chunk_events_[InputBuffers::EventOf(number)]; }
   // cuda_lane_record.cc: when the stages of each chunk ran.
-  absl::Status AddSpans(PieceRecord& record) const;
-  absl::Status AddChunkSpans(uint32_t number, PieceRecord& record) const;
+  absl::Status AddSpans(PieceRecord& record);
+  absl::Status AddChunkSpans(uint32_t number, PieceRecord& record);
   absl::StatusOr<Clock::time_point> CopyBegan(uint32_t number) const;
-  absl::Status AddSpan(Stage stage, uint32_t chunk, Clock::time_point begin, cudaEvent_t end,
-                       PieceRecord& record) const;
+  absl::Status AddSpan(Stage stage, uint32_t chunk, Clock::time_point begin, cudaEvent_t end, PieceRecord& record);
   // Waits until nothing runs, after a failure.
   absl::Status Drain(absl::Status status) const;
 
@@ -95,6 +94,7 @@ class CudaLane : public Lane {
   Pending pending_;
 
   std::unique_ptr<HostClock> host_clock_;
+  std::array<Clock::time_point, kStages> told_until_{};  // by stage: the end of its last span
   std::unique_ptr<InputBuffers> inputs_;
   std::unique_ptr<LongRows> long_rows_;
   DeviceBuffer<std::byte> scratch_;

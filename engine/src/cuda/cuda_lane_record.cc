@@ -7,7 +7,7 @@
 namespace widelane::cuda {
 
 // Chunks beyond the timed ones are one span, from where the last of these ended.
-absl::Status CudaLane::AddSpans(PieceRecord& record) const {
+absl::Status CudaLane::AddSpans(PieceRecord& record) {
   const uint32_t timed = std::min(pending_.chunks, kTimedChunks);
   for (uint32_t number = 0; number < timed; ++number) {
     if (absl::Status status = AddChunkSpans(number, record); !status.ok()) return status;
@@ -27,7 +27,7 @@ absl::Status CudaLane::AddSpans(PieceRecord& record) const {
   return status;
 }
 
-absl::Status CudaLane::AddChunkSpans(uint32_t number, PieceRecord& record) const {
+absl::Status CudaLane::AddChunkSpans(uint32_t number, PieceRecord& record) {
   const ChunkEvents& events = EventsOf(number);
   const auto copy_began = CopyBegan(number);
   if (!copy_began.ok()) return copy_began.status();
@@ -57,11 +57,15 @@ absl::StatusOr<CudaLane::Clock::time_point> CudaLane::CopyBegan(uint32_t number)
   return std::max(*copied, *slot_free);
 }
 
+// Spans of one stage do not overlap, but a renewed clock may be some microseconds off the one before.
 absl::Status CudaLane::AddSpan(Stage stage, uint32_t chunk, Clock::time_point begin, cudaEvent_t end,
-                               PieceRecord& record) const {
+                               PieceRecord& record) {
   const auto ended = host_clock_->At(end);
   if (!ended.ok()) return ended.status();
-  record.Add({stage, chunk, begin, std::max(begin, *ended)});
+  Clock::time_point& told_until = told_until_[static_cast<size_t>(stage)];
+  begin = std::max(begin, told_until);
+  told_until = std::max(begin, *ended);
+  record.Add({stage, chunk, begin, told_until});
   return absl::OkStatus();
 }
 
