@@ -24,6 +24,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
 #include "server/batching/batcher.h"
+#include "server/batching/task_times.h"
 #include "server/models/registry.h"
 #include "server/observe/counter.h"
 #include "server/observe/histogram.h"
@@ -48,6 +49,18 @@ struct ModelMetrics {
   Count* ignored_features = nullptr;
   TritonMetrics::Model* triton = nullptr;      // null unless they are wanted
   std::array<prometheus::Gauge*, 3> states{};  // by ModelState
+};
+
+// A request that was answered with results.
+struct ScoredRequest {
+  uint64_t rows;
+  uint64_t entries;
+  uint64_t ignored_features;
+  uint64_t reply_bytes;
+  const TaskTimes& times;
+  // When it was read and when its reply was handed to gRPC.
+  TaskTimes::TimePoint received;
+  TaskTimes::TimePoint handed;
 };
 
 class Metrics : public BatchObserver {
@@ -78,10 +91,8 @@ class Metrics : public BatchObserver {
   void OnRefused(const absl::Status& status);
   void OnSlowRequest() { slow_requests_->Increment(); }
   void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
-  void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
-  void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
-  // A request for the model was answered: with results of so many rows, the last by `device`, or with an error.
-  void OnScored(const ModelMetrics& model, uint64_t rows, int device, const StageTimes& stages);
+  // A request for the model was answered: with results, or with an error.
+  void OnScored(const ModelMetrics& model, const ScoredRequest& request);
   static void OnFailed(const ModelMetrics& model) {
     if (model.triton != nullptr) TritonMetrics::OnFailed(*model.triton);
   }

@@ -29,11 +29,9 @@ void AddToCell(std::atomic<T>& cell, T amount, size_t stripe) {
 template <typename T>
 class Striped {
  public:
-  // Any thread.
-  void Add(T amount) {
-    const size_t stripe = OwnStripe();
-    AddToCell(cells_[stripe].value, amount, stripe);
-  }
+  // Any thread; `stripe` is its OwnStripe(), asked once for all that it has to add.
+  void Add(T amount, size_t stripe) { AddToCell(cells_[stripe].value, amount, stripe); }
+  void Add(T amount) { Add(amount, OwnStripe()); }
   // What was added before, and perhaps some of what is being added.
   T Sum() const {
     T sum{};

@@ -37,16 +37,16 @@ void TritonMetrics::Bind(const LoadedModel* loaded, Model& model) {
   bound_[loaded] = &model;
 }
 
-void TritonMetrics::OnScored(Model& model, uint64_t rows, const StageTimes& stages) {
+void TritonMetrics::OnScored(Model& model, uint64_t rows, const StageTimes& stages, size_t stripe) {
   std::chrono::nanoseconds total{0};
   for (const std::chrono::nanoseconds time : stages.time) total += time;
-  model.success.Add(1);
-  model.rows.Add(static_cast<int64_t>(rows));
-  model.total.Add(total.count());
-  model.queue.Add(stages[Stage::kQueue].count());
-  model.input.Add((stages[Stage::kPack] + stages[Stage::kTransferIn]).count());
-  model.infer.Add((stages[Stage::kLaunch] + stages[Stage::kCompute]).count());
-  model.output.Add((stages[Stage::kTransferOut] + stages[Stage::kReply]).count());
+  model.success.Add(1, stripe);
+  model.rows.Add(static_cast<int64_t>(rows), stripe);
+  model.total.Add(total.count(), stripe);
+  model.queue.Add(stages[Stage::kQueue].count(), stripe);
+  model.input.Add((stages[Stage::kPack] + stages[Stage::kTransferIn]).count(), stripe);
+  model.infer.Add((stages[Stage::kLaunch] + stages[Stage::kCompute]).count(), stripe);
+  model.output.Add((stages[Stage::kTransferOut] + stages[Stage::kReply]).count(), stripe);
 }
 
 void TritonMetrics::OnBatch(const LoadedModel* loaded) {

@@ -44,8 +44,9 @@ class TritonMetrics {
   // The model is served: its batches can be told by it.
   void Bind(const LoadedModel* loaded, Model& model);
 
-  // Any thread. A request for the model was answered: with results of so many rows, or with an error.
-  static void OnScored(Model& model, uint64_t rows, const StageTimes& stages);
+  // Any thread, whose OwnStripe() is `stripe`. A request for the model was answered: with results of so many rows, or
+  // with an error.
+  static void OnScored(Model& model, uint64_t rows, const StageTimes& stages, size_t stripe);
   static void OnFailed(Model& model) { model.failure.Add(1); }
   void OnBatch(const LoadedModel* loaded);
 
