@@ -14,7 +14,7 @@ class CallScope {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   CallScope(Metrics& metrics, Method method) : metrics_(metrics), method_(method) { metrics_.OnCallStart(); }
-  ~CallScope() { metrics_.OnCallEnd(method_, code_, answered_ - start_, std::chrono::steady_clock::now() - answered_); }
+  ~CallScope() { metrics_.OnCallEnd(method_, code_, start_, answered_); }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 

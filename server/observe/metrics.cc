@@ -27,9 +27,11 @@ constexpr const char* kStateNames[] = {"loading", "available", "failed"};
 // That a batch goes through, as opposed to its requests.
 constexpr Stage kBatchStages[] = {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut};
 
+int64_t Nanoseconds(std::chrono::nanoseconds time) { return time.count(); }
+
 // A stage that did not take place is not observed.
 void ObserveStage(Histogram* histogram, std::chrono::nanoseconds time, size_t stripe) {
-  if (time.count() > 0) histogram->Observe(time.count(), stripe);
+  if (time.count() > 0) histogram->Observe(Nanoseconds(time), stripe);
 }
 
 constexpr bool IsScoring(Method method) { return method == Method::kScore || method == Method::kScoreStream; }
@@ -44,8 +46,9 @@ prometheus::Family<prometheus::Gauge>& Metrics::Gauges(const char* name, const c
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
 }
 
-Metrics::Metrics(bool triton)
-    : request_duration_("widelane_request_duration_seconds",
+Metrics::Metrics(const MetricsConfig& config)
+    : on_(config.on),
+      request_duration_("widelane_request_duration_seconds",
                         "Time from when a call's request was read to when its reply was handed to gRPC, all outcomes.",
                         DurationBounds(), kSecond),
       send_duration_("widelane_reply_send_duration_seconds",
@@ -78,7 +81,7 @@ Metrics::Metrics(bool triton)
       model_load_(Gauges("widelane_model_load_seconds", "Time it took to load a model, or to fail.")),
       route_cost_(Gauges("widelane_route_cost_seconds",
                          "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")),
-      triton_(triton ? std::make_unique<TritonMetrics>() : nullptr) {
+      triton_(config.triton ? std::make_unique<TritonMetrics>() : nullptr) {
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
     if (IsScoring(static_cast<Method>(method))) {
@@ -216,13 +219,18 @@ void Metrics::AddSource(MetricSource& source) {
   sources_.push_back(&source);
 }
 
-void Metrics::OnCallStart() { in_flight_->Add(1); }
+void Metrics::OnCallStart() {
+  if (on_) in_flight_->Add(1);
+}
 
-void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send) {
+void Metrics::OnCallEnd(Method method, int code, TimePoint start, TimePoint answered) {
+  if (!on_) return;
   const size_t stripe = OwnStripe();
   const auto index = static_cast<size_t>(method);
-  durations_[index]->Observe(duration.count(), stripe);
-  if (sends_[index] != nullptr) sends_[index]->Observe(send.count(), stripe);
+  durations_[index]->Observe(Nanoseconds(answered - start), stripe);
+  if (sends_[index] != nullptr) {
+    sends_[index]->Observe(Nanoseconds(std::chrono::steady_clock::now() - answered), stripe);
+  }
   requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1, stripe);
   in_flight_->Add(-1, stripe);
 }
@@ -235,7 +243,12 @@ void Metrics::OnRefused(const absl::Status& status) {
   }
 }
 
+void Metrics::OnRequestBytes(uint64_t bytes) {
+  if (on_) bytes_in_->Add(static_cast<int64_t>(bytes));
+}
+
 void Metrics::OnScored(const ModelMetrics& model, const ScoredRequest& request) {
+  if (!on_) return;
   const size_t stripe = OwnStripe();
   model.rows->Add(static_cast<int64_t>(request.rows), stripe);
   entries_->Add(static_cast<int64_t>(request.entries), stripe);
@@ -252,8 +265,16 @@ void Metrics::OnScored(const ModelMetrics& model, const ScoredRequest& request) 
   if (model.triton != nullptr) TritonMetrics::OnScored(*model.triton, request.rows, stages, stripe);
 }
 
+void Metrics::OnFailed(const ModelMetrics& model) {
+  if (model.triton != nullptr) TritonMetrics::OnFailed(*model.triton);
+}
+
+void Metrics::OnBatchClosed(CloseReason reason) {
+  if (on_) closed_[static_cast<size_t>(reason)]->Add(1);
+}
+
 void Metrics::OnBatch(const Slab& slab) {
-  if (slab.device < 0) return;
+  if (!on_ || slab.device < 0) return;
   if (triton_ != nullptr) triton_->OnBatch(slab.model().get());
   const size_t stripe = OwnStripe();
   const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
