@@ -61,7 +61,8 @@ Metrics::Metrics(const MetricsConfig& config)
                               DurationBounds(), kSecond),
       batch_rows_("widelane_batch_rows", "Rows of each batch.", SizeBounds()),
       batch_entries_("widelane_batch_entries", "Entries of each batch.", SizeBounds()),
-      batches_(kCounter, "widelane_batches_total", "Batches that were scored."),
+      batches_(kCounter, "widelane_batches_total",
+               "Batches that were scored; of one that several devices worked on, the last to finish."),
       closed_family_(kCounter, "widelane_batches_closed_total",
                      "Batches that were sent to be scored, by why they took no more rows."),
       rows_(kCounter, "widelane_rows_total", "Rows that were scored and answered."),
@@ -275,8 +276,8 @@ void Metrics::OnBatchClosed(CloseReason reason) {
 
 void Metrics::OnBatch(const Slab& slab) {
   if (!on_ || slab.device < 0) return;
-  if (triton_ != nullptr) triton_->OnBatch(slab.model().get());
   const size_t stripe = OwnStripe();
+  if (triton_ != nullptr) triton_->OnBatch(slab.model().get(), stripe);
   const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
   device.batches[static_cast<size_t>(slab.route)]->Add(1, stripe);
   device.batch_rows->Observe(slab.rows(), stripe);
