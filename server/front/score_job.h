@@ -63,6 +63,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
   absl::Status SetDeadline(TimePoint deadline);
   // Scores request() and answers, now or later; or answers `status` if that is an error.
   void Go(const absl::Status& status, SoloScorer& solo);
+  // For whoever knows, before it leaves, when the reply had been sent.
+  void Sent(CallScope::TimePoint when) { scope_->Sent(when); }
   // When the reply has been sent or is not to be: the job leaves the server.
   void Leave();
 

@@ -224,13 +224,14 @@ void Metrics::OnCallStart() {
   if (on_) in_flight_->Add(1);
 }
 
-void Metrics::OnCallEnd(Method method, int code, TimePoint start, TimePoint answered) {
+void Metrics::OnCallEnd(Method method, int code, TimePoint start, TimePoint answered, std::optional<TimePoint> sent) {
   if (!on_) return;
   const size_t stripe = OwnStripe();
   const auto index = static_cast<size_t>(method);
   durations_[index]->Observe(Nanoseconds(answered - start), stripe);
   if (sends_[index] != nullptr) {
-    sends_[index]->Observe(Nanoseconds(std::chrono::steady_clock::now() - answered), stripe);
+    const TimePoint end = sent.has_value() ? *sent : std::chrono::steady_clock::now();
+    sends_[index]->Observe(Nanoseconds(end - answered), stripe);
   }
   requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1, stripe);
   in_flight_->Add(-1, stripe);

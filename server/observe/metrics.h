@@ -86,9 +86,9 @@ class Metrics : public BatchObserver {
   // Adds what `source` offers to the page; it outlives all calls of Page and Collect.
   void AddSource(MetricSource& source);
 
-  // Around each call, and each request of a stream; it was answered at `answered`, and has been sent now.
+  // Around each call, and each request of a stream. `sent`: without, it has been sent now.
   void OnCallStart();
-  void OnCallEnd(Method method, int code, TimePoint start, TimePoint answered);
+  void OnCallEnd(Method method, int code, TimePoint start, TimePoint answered, std::optional<TimePoint> sent);
   // Around each stream.
   void OnStreamStart() { streams_open_->Add(1); }
   void OnStreamEnd() { streams_open_->Add(-1); }

@@ -14,8 +14,18 @@ namespace widelane {
 inline constexpr size_t kStripes = 48;
 inline constexpr size_t kSharedStripe = kStripes - 1;
 
+namespace internal {
+
+extern constinit thread_local size_t own_stripe;  // kStripes: none yet
+size_t TakeStripe();
+
+}  // namespace internal
+
 // The calling thread's, until it ends; another thread may have it then.
-size_t OwnStripe();
+inline size_t OwnStripe() {
+  const size_t own = internal::own_stripe;
+  return own != kStripes ? own : internal::TakeStripe();
+}
 
 // Adds to a cell of stripe `stripe`, which is OwnStripe().
 template <typename T>

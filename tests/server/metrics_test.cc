@@ -137,7 +137,7 @@ TEST(MetricsTest, CountNothingWhenTheyAreOff) {
       {.rows = 1, .entries = 2, .ignored_features = 3, .reply_bytes = 4, .times = {}, .received = {}, .handed = {}});
   EXPECT_EQ(model.rows->Sum(), 0);
   const auto now = std::chrono::steady_clock::now();
-  metrics.OnCallEnd(Method::kScore, 0, now, now);
+  metrics.OnCallEnd(Method::kScore, 0, now, now, now);
   for (const prometheus::MetricFamily& family : metrics.Collect()) {
     for (const char* counted : {"widelane_requests_total", "widelane_message_bytes_total", "widelane_entries_total",
                                 "widelane_batches_closed_total"}) {
