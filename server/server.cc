@@ -82,6 +82,7 @@ ServerUse Server::Impl::Use() const {
 }
 
 void Server::Impl::StartTelemetry() {
+  if (!config_.metrics.on) return;
   std::vector<std::string> gpus;
   for (const DeviceInfo& device : engine_->devices()) {
     if (device.index >= 0) gpus.push_back(device.id);

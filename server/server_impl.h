@@ -50,7 +50,7 @@ class Server::Impl {
 
   const ServerConfig config_;
   Clock& clock_;
-  Metrics metrics_{config_.metrics.triton};
+  Metrics metrics_{config_.metrics};
   ServerState state_;
   Tracer tracer_;
   // In the order in which they start; each uses those above it.
@@ -58,7 +58,7 @@ class Server::Impl {
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<FrontContext> context_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<GpuTelemetry> telemetry_;  // null without GPUs
+  std::unique_ptr<GpuTelemetry> telemetry_;  // null without GPUs or metrics
   std::unique_ptr<Batcher> batcher_;
   std::unique_ptr<FrontEnd> front_;
   std::unique_ptr<Loader> loader_;

@@ -69,6 +69,7 @@ struct LogConfig {
 };
 
 struct MetricsConfig {
+  bool on = true;
   bool triton = false;  // Triton's names as well
 };
 

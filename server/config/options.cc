@@ -353,6 +353,9 @@ std::vector<Option> MakeOptions() {
           "log-format", "text or json (one object a line)", [](C& c) -> std::string& { return c.log.format; },
           kFormats),
       OneOf(
+          "metrics", "Metrics, at /metrics: true or false; without them nothing is counted",
+          [](C& c) -> bool& { return c.metrics.on; }, kBools),
+      OneOf(
           "triton-metrics", "Triton's nv_inference_* metrics as well: true or false",
           [](C& c) -> bool& { return c.metrics.triton; }, kBools),
       Milliseconds("slow-request-ms", "A request that takes so long gets a line in the log with its stages; 0: none",
@@ -387,6 +390,9 @@ std::vector<std::string> CheckTogether(const ServerConfig& config) {
   if (config.limits.max_queued_rows < config.limits.max_request_rows) {
     problems.push_back(absl::StrCat("--max-queued-rows ", config.limits.max_queued_rows,
                                     " must not be less than --max-request-rows ", config.limits.max_request_rows));
+  }
+  if (config.metrics.triton && !config.metrics.on) {
+    problems.emplace_back("--triton-metrics true needs --metrics true");
   }
   for (const std::string& address : SplitAddresses(config.front.grpc_address)) {
     const std::optional<HostPort> port = ParseHostPort(address);

@@ -231,14 +231,13 @@ void ScoreJob::Conclude(const absl::Status& status, const TaskTimes& times, uint
     } else {
       reply = reply_.Finish(ignored, nullptr);
     }
-    CountReply(reply.size(), ignored);
-    scored_ = &times;
+    scored_.emplace(Scored{times, ignored, reply.size()});
   }
   TellIfSlow(withdrawn() ? WhyGone() : result, times);
   ReleaseRequest();
   // What is sent to a client that has gone goes nowhere; what is counted is what it saw.
   if (withdrawn()) {
-    scored_ = nullptr;
+    scored_.reset();
     return Answer(WhyGone(), {});
   }
   Answer(result, std::move(reply));
@@ -284,20 +283,17 @@ v1::StageTimes ScoreJob::MakeStageTimes(const TaskTimes& from) const {
 void ScoreJob::HandOver(int code) {
   const CallScope::TimePoint now = scope_->Answer(code);
   if (trace_.on()) trace_.OnAnswered(code, context_.clock.Now());
-  const TaskTimes* const times = std::exchange(scored_, nullptr);
+  const std::optional<Scored> scored = std::exchange(scored_, std::nullopt);
   const ModelMetrics* const model = std::exchange(model_metrics_, nullptr);
   if (model == nullptr) return;
-  if (times == nullptr) return Metrics::OnFailed(*model);
-  if (times->batches == 0) return;
-  context_.metrics.OnScored(*model, work_.shape.rows, times->device, RequestStages(*times, scope_->start(), now));
-}
-
-void ScoreJob::CountReply(uint64_t bytes, uint64_t ignored) {
-  Metrics& metrics = context_.metrics;
-  served_->metrics()->rows->Add(static_cast<int64_t>(work_.shape.rows));
-  if (ignored > 0) served_->metrics()->ignored_features->Add(static_cast<int64_t>(ignored));
-  metrics.OnEntries(work_.shape.entries);
-  metrics.OnReplyBytes(bytes);
+  if (!scored.has_value()) return Metrics::OnFailed(*model);
+  context_.metrics.OnScored(*model, {.rows = work_.shape.rows,
+                                     .entries = work_.shape.entries,
+                                     .ignored_features = scored->ignored_features,
+                                     .reply_bytes = scored->reply_bytes,
+                                     .times = scored->times,
+                                     .received = scope_->start(),
+                                     .handed = now});
 }
 
 void ScoreJob::ReleaseRequest() {

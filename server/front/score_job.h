@@ -63,6 +63,8 @@ class ScoreJob : public ScoreTask, public QueueUser {
   absl::Status SetDeadline(TimePoint deadline);
   // Scores request() and answers, now or later; or answers `status` if that is an error.
   void Go(const absl::Status& status, SoloScorer& solo);
+  // For whoever knows, before it leaves, when the reply had been sent.
+  void Sent(CallScope::TimePoint when) { scope_->Sent(when); }
   // When the reply has been sent or is not to be: the job leaves the server.
   void Leave();
 
@@ -82,6 +84,12 @@ class ScoreJob : public ScoreTask, public QueueUser {
   void HandOver(int code);
 
  private:
+  struct Scored {
+    const TaskTimes& times;
+    uint64_t ignored_features;
+    uint64_t reply_bytes;
+  };
+
   absl::Status Prepare();
   absl::Status PrepareWork();
   absl::Status CheckRows(const CsrLimits& limits);
@@ -92,7 +100,6 @@ class ScoreJob : public ScoreTask, public QueueUser {
   void Conclude(const absl::Status& status, const TaskTimes& times, uint64_t ignored);
   void TellIfSlow(const absl::Status& status, const TaskTimes& times);
   v1::StageTimes MakeStageTimes(const TaskTimes& times) const;
-  void CountReply(uint64_t bytes, uint64_t ignored);
   void ReleaseRequest();
 
   FrontContext& context_;
@@ -115,7 +122,7 @@ class ScoreJob : public ScoreTask, public QueueUser {
   const ServedModel* served_ = nullptr;
   ReplyWriter reply_;
   const ModelMetrics* model_metrics_ = nullptr;  // null unless the request named a model that is served
-  const TaskTimes* scored_ = nullptr;            // of a request that is answered with results, while it is answered
+  std::optional<Scored> scored_;                 // while a request is answered with results
   RequestTrace trace_;
 };
 

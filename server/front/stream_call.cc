@@ -214,7 +214,11 @@ void StreamCall::OnAnswered(StreamMessage& message) {
 
 void StreamCall::OnWritten(SoloScorer& solo) {
   std::unique_lock lock(mutex_);
-  while (StreamMessage* message = writing_.Take()) Release(*message);
+  const steady_clock::time_point now = steady_clock::now();
+  while (StreamMessage* message = writing_.Take()) {
+    message->Sent(now);
+    Release(*message);
+  }
   GoOn(lock, solo);
 }
 

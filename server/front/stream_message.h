@@ -30,6 +30,8 @@ class StreamMessage final : public ScoreJob {
   // Once it is answered: the bytes of a StreamReplies message with its reply alone.
   size_t reply_bytes() const { return header_.size() + reply_.size(); }
   void AddReply(std::vector<grpc::Slice>& slices) const;
+  // It was written.
+  using ScoreJob::Sent;
   // The message leaves the server.
   void End();
 

@@ -4,6 +4,7 @@
 #define WIDELANE_SERVER_OBSERVE_CALL_SCOPE_H_
 
 #include <chrono>
+#include <optional>
 
 #include "server/observe/metrics.h"
 
@@ -14,7 +15,7 @@ class CallScope {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   CallScope(Metrics& metrics, Method method) : metrics_(metrics), method_(method) { metrics_.OnCallStart(); }
-  ~CallScope() { metrics_.OnCallEnd(method_, code_, answered_ - start_, std::chrono::steady_clock::now() - answered_); }
+  ~CallScope() { metrics_.OnCallEnd(method_, code_, start_, answered_, sent_); }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
@@ -26,6 +27,8 @@ class CallScope {
     answered_ = std::chrono::steady_clock::now();
     return answered_;
   }
+  // gRPC was done with the reply then; else it is when the scope ends.
+  void Sent(TimePoint when) { sent_ = when; }
 
  private:
   static constexpr int kUnknown = 2;
@@ -34,6 +37,7 @@ class CallScope {
   const Method method_;
   const TimePoint start_ = std::chrono::steady_clock::now();
   TimePoint answered_ = start_;
+  std::optional<TimePoint> sent_;
   int code_ = kUnknown;
 };
 

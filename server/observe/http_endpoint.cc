@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kOk = 200;
 constexpr int kBadRequest = 400;
+constexpr int kNotFound = 404;
 constexpr int kMethodNotAllowed = 405;
 constexpr int kUnavailable = 503;
 constexpr char kPrometheus[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -111,7 +112,9 @@ int HttpEndpoint::HandleReady(mg_connection* connection, void* self) {
 }
 
 int HttpEndpoint::HandleMetrics(mg_connection* connection, void* self) {
-  return AnswerHttp(connection, kOk, kPrometheus, static_cast<HttpEndpoint*>(self)->metrics_.Page());
+  const Metrics& metrics = static_cast<HttpEndpoint*>(self)->metrics_;
+  if (!metrics.on()) return AnswerHttp(connection, kNotFound, kPlainText, "metrics are off (--metrics false)\n");
+  return AnswerHttp(connection, kOk, kPrometheus, metrics.Page());
 }
 
 int HttpEndpoint::HandleLog(mg_connection* connection, void* /*self*/) {

@@ -27,9 +27,14 @@ constexpr const char* kStateNames[] = {"loading", "available", "failed"};
 // That a batch goes through, as opposed to its requests.
 constexpr Stage kBatchStages[] = {Stage::kLaunch, Stage::kTransferIn, Stage::kCompute, Stage::kTransferOut};
 
-constexpr bool IsScoring(Method method) { return method == Method::kScore || method == Method::kScoreStream; }
+int64_t Nanoseconds(std::chrono::nanoseconds time) { return time.count(); }
 
-double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+// A stage that did not take place is not observed.
+void ObserveStage(Histogram* histogram, std::chrono::nanoseconds time, size_t stripe) {
+  if (time.count() > 0) histogram->Observe(Nanoseconds(time), stripe);
+}
+
+constexpr bool IsScoring(Method method) { return method == Method::kScore || method == Method::kScoreStream; }
 
 }  // namespace
 
@@ -41,20 +46,23 @@ prometheus::Family<prometheus::Gauge>& Metrics::Gauges(const char* name, const c
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry_);
 }
 
-Metrics::Metrics(bool triton)
-    : request_duration_("widelane_request_duration_seconds",
+Metrics::Metrics(const MetricsConfig& config)
+    : on_(config.on),
+      request_duration_("widelane_request_duration_seconds",
                         "Time from when a call's request was read to when its reply was handed to gRPC, all outcomes.",
-                        DurationBounds()),
+                        DurationBounds(), kSecond),
       send_duration_("widelane_reply_send_duration_seconds",
-                     "Time from when a reply was handed to gRPC to when gRPC was done with it.", DurationBounds()),
+                     "Time from when a reply was handed to gRPC to when gRPC was done with it.", DurationBounds(),
+                     kSecond),
       stage_duration_("widelane_stage_duration_seconds", "Time of each batch in each stage, as the device measured it.",
-                      DurationBounds()),
+                      DurationBounds(), kSecond),
       request_stage_duration_("widelane_request_stage_duration_seconds",
                               "Time of each request that was scored in each stage; they add up to its duration.",
-                              DurationBounds()),
+                              DurationBounds(), kSecond),
       batch_rows_("widelane_batch_rows", "Rows of each batch.", SizeBounds()),
       batch_entries_("widelane_batch_entries", "Entries of each batch.", SizeBounds()),
-      batches_(kCounter, "widelane_batches_total", "Batches that were scored."),
+      batches_(kCounter, "widelane_batches_total",
+               "Batches that were scored; of one that several devices worked on, the last to finish."),
       closed_family_(kCounter, "widelane_batches_closed_total",
                      "Batches that were sent to be scored, by why they took no more rows."),
       rows_(kCounter, "widelane_rows_total", "Rows that were scored and answered."),
@@ -74,7 +82,7 @@ Metrics::Metrics(bool triton)
       model_load_(Gauges("widelane_model_load_seconds", "Time it took to load a model, or to fail.")),
       route_cost_(Gauges("widelane_route_cost_seconds",
                          "What a batch costs on a route, as measured at load: fixed, and for each row and entry.")),
-      triton_(triton ? std::make_unique<TritonMetrics>() : nullptr) {
+      triton_(config.triton ? std::make_unique<TritonMetrics>() : nullptr) {
   for (size_t method = 0; method < kMethods; ++method) {
     durations_[method] = &request_duration_.Add({{"method", kMethodNames[method]}});
     if (IsScoring(static_cast<Method>(method))) {
@@ -148,7 +156,8 @@ ModelMetrics* Metrics::AddModel(const ModelFile& file) {
 
 void Metrics::OnModelState(const ServedModel& served, const std::vector<DeviceInfo>& devices,
                            std::chrono::nanoseconds time) {
-  model_load_.Add({{"model", served.file().name}, {"version", served.version()}}).Set(Seconds(time));
+  model_load_.Add({{"model", served.file().name}, {"version", served.version()}})
+      .Set(std::chrono::duration<double>(time).count());
   for (size_t state = 0; state < served.metrics()->states.size(); ++state) {
     served.metrics()->states[state]->Set(state == static_cast<size_t>(served.state()) ? 1 : 0);
   }
@@ -211,14 +220,21 @@ void Metrics::AddSource(MetricSource& source) {
   sources_.push_back(&source);
 }
 
-void Metrics::OnCallStart() { in_flight_->Add(1); }
+void Metrics::OnCallStart() {
+  if (on_) in_flight_->Add(1);
+}
 
-void Metrics::OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send) {
+void Metrics::OnCallEnd(Method method, int code, TimePoint start, TimePoint answered, std::optional<TimePoint> sent) {
+  if (!on_) return;
+  const size_t stripe = OwnStripe();
   const auto index = static_cast<size_t>(method);
-  durations_[index]->Observe(Seconds(duration));
-  if (sends_[index] != nullptr) sends_[index]->Observe(Seconds(send));
-  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1);
-  in_flight_->Add(-1);
+  durations_[index]->Observe(Nanoseconds(answered - start), stripe);
+  if (sends_[index] != nullptr) {
+    const TimePoint end = sent.has_value() ? *sent : std::chrono::steady_clock::now();
+    sends_[index]->Observe(Nanoseconds(end - answered), stripe);
+  }
+  requests_[index][static_cast<size_t>(std::clamp(code, 0, static_cast<int>(kStatusCodes) - 1))]->Add(1, stripe);
+  in_flight_->Add(-1, stripe);
 }
 
 void Metrics::OnRefused(const absl::Status& status) {
@@ -229,23 +245,46 @@ void Metrics::OnRefused(const absl::Status& status) {
   }
 }
 
-void Metrics::OnScored(const ModelMetrics& model, uint64_t rows, int device, const StageTimes& stages) {
-  if (model.triton != nullptr) TritonMetrics::OnScored(*model.triton, rows, stages);
-  const DeviceMetrics& metrics = devices_[static_cast<size_t>(device)];
-  for (size_t stage = 0; stage < kStages; ++stage) {
-    if (stages.time[stage].count() > 0) metrics.request_stages[stage]->Observe(Seconds(stages.time[stage]));
+void Metrics::OnRequestBytes(uint64_t bytes) {
+  if (on_) bytes_in_->Add(static_cast<int64_t>(bytes));
+}
+
+void Metrics::OnScored(const ModelMetrics& model, const ScoredRequest& request) {
+  if (!on_) return;
+  const size_t stripe = OwnStripe();
+  model.rows->Add(static_cast<int64_t>(request.rows), stripe);
+  entries_->Add(static_cast<int64_t>(request.entries), stripe);
+  bytes_out_->Add(static_cast<int64_t>(request.reply_bytes), stripe);
+  if (request.ignored_features > 0) {
+    model.ignored_features->Add(static_cast<int64_t>(request.ignored_features), stripe);
   }
+  if (request.times.batches == 0) return;
+  const StageTimes stages = RequestStages(request.times, request.received, request.handed);
+  const DeviceMetrics& device = devices_[static_cast<size_t>(request.times.device)];
+  for (size_t stage = 0; stage < kStages; ++stage) {
+    ObserveStage(device.request_stages[stage], stages.time[stage], stripe);
+  }
+  if (model.triton != nullptr) TritonMetrics::OnScored(*model.triton, request.rows, stages, stripe);
+}
+
+void Metrics::OnFailed(const ModelMetrics& model) {
+  if (model.triton != nullptr) TritonMetrics::OnFailed(*model.triton);
+}
+
+void Metrics::OnBatchClosed(CloseReason reason) {
+  if (on_) closed_[static_cast<size_t>(reason)]->Add(1);
 }
 
 void Metrics::OnBatch(const Slab& slab) {
-  if (slab.device < 0) return;
-  if (triton_ != nullptr) triton_->OnBatch(slab.model().get());
+  if (!on_ || slab.device < 0) return;
+  const size_t stripe = OwnStripe();
+  if (triton_ != nullptr) triton_->OnBatch(slab.model().get(), stripe);
   const DeviceMetrics& device = devices_[static_cast<size_t>(slab.device)];
-  device.batches[static_cast<size_t>(slab.route)]->Add(1);
-  device.batch_rows->Observe(slab.rows());
-  device.batch_entries->Observe(slab.entries());
+  device.batches[static_cast<size_t>(slab.route)]->Add(1, stripe);
+  device.batch_rows->Observe(slab.rows(), stripe);
+  device.batch_entries->Observe(slab.entries(), stripe);
   for (const Stage stage : kBatchStages) {
-    if (slab.stages[stage].count() > 0) device.stages[static_cast<size_t>(stage)]->Observe(Seconds(slab.stages[stage]));
+    ObserveStage(device.stages[static_cast<size_t>(stage)], slab.stages[stage], stripe);
   }
 }
 

@@ -24,6 +24,8 @@
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
 #include "server/batching/batcher.h"
+#include "server/batching/task_times.h"
+#include "server/config/config.h"
 #include "server/models/registry.h"
 #include "server/observe/counter.h"
 #include "server/observe/histogram.h"
@@ -50,10 +52,25 @@ struct ModelMetrics {
   std::array<prometheus::Gauge*, 3> states{};  // by ModelState
 };
 
+// A request that was answered with results.
+struct ScoredRequest {
+  uint64_t rows;
+  uint64_t entries;
+  uint64_t ignored_features;
+  uint64_t reply_bytes;
+  const TaskTimes& times;
+  TaskTimes::TimePoint received;
+  TaskTimes::TimePoint handed;  // its reply, to gRPC
+};
+
 class Metrics : public BatchObserver {
  public:
-  // `triton`: Triton's names as well.
-  explicit Metrics(bool triton = false);
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  explicit Metrics(const MetricsConfig& config = {});
+
+  // Off: calls, requests and batches are not counted, and nobody is to be shown a page.
+  bool on() const { return on_; }
 
   // Once, when the engine stands and before any batch.
   void SetDevices(const std::vector<DeviceInfo>& devices, bool fell_back);
@@ -69,25 +86,21 @@ class Metrics : public BatchObserver {
   // Adds what `source` offers to the page; it outlives all calls of Page and Collect.
   void AddSource(MetricSource& source);
 
-  // Around each call, and each request of a stream; `duration` until it was answered, then `send`.
+  // Around each call, and each request of a stream. `sent`: without, it has been sent now.
   void OnCallStart();
-  void OnCallEnd(Method method, int code, std::chrono::nanoseconds duration, std::chrono::nanoseconds send);
+  void OnCallEnd(Method method, int code, TimePoint start, TimePoint answered, std::optional<TimePoint> sent);
   // Around each stream.
   void OnStreamStart() { streams_open_->Add(1); }
   void OnStreamEnd() { streams_open_->Add(-1); }
   void OnRefused(const absl::Status& status);
   void OnSlowRequest() { slow_requests_->Increment(); }
-  void OnRequestBytes(uint64_t bytes) { bytes_in_->Add(static_cast<int64_t>(bytes)); }
-  void OnReplyBytes(uint64_t bytes) { bytes_out_->Add(static_cast<int64_t>(bytes)); }
-  void OnEntries(uint64_t entries) { entries_->Add(static_cast<int64_t>(entries)); }
-  // A request for the model was answered: with results of so many rows, the last by `device`, or with an error.
-  void OnScored(const ModelMetrics& model, uint64_t rows, int device, const StageTimes& stages);
-  static void OnFailed(const ModelMetrics& model) {
-    if (model.triton != nullptr) TritonMetrics::OnFailed(*model.triton);
-  }
+  void OnRequestBytes(uint64_t bytes);
+  // A request for the model was answered: with results, or with an error.
+  void OnScored(const ModelMetrics& model, const ScoredRequest& request);
+  static void OnFailed(const ModelMetrics& model);
 
   // BatchObserver.
-  void OnBatchClosed(CloseReason reason) override { closed_[static_cast<size_t>(reason)]->Add(1); }
+  void OnBatchClosed(CloseReason reason) override;
   void OnBatch(const Slab& slab) override;
   void OnDeviceFailures(uint64_t failures) override;
 
@@ -114,6 +127,7 @@ class Metrics : public BatchObserver {
   std::optional<ServerUse> Use() const;
   void SetRouteCost(const ServedModel& model, const DeviceInfo& device, const RouteCost& cost);
 
+  const bool on_;
   prometheus::Registry registry_;
   HistogramFamily request_duration_;
   HistogramFamily send_duration_;

@@ -36,15 +36,24 @@ FreeStripes& Free() {
 
 struct Owned {
   Owned() : stripe(Free().Take()) {}
-  ~Owned() { Free().Give(stripe); }
+  ~Owned() {
+    internal::own_stripe = kSharedStripe;  // for what else the thread does while it ends
+    Free().Give(stripe);
+  }
   const size_t stripe;
 };
 
 }  // namespace
 
-size_t OwnStripe() {
+namespace internal {
+
+constinit thread_local size_t own_stripe = kStripes;
+
+size_t TakeStripe() {
   thread_local const Owned owned;
-  return owned.stripe;
+  return own_stripe = owned.stripe;
 }
+
+}  // namespace internal
 
 }  // namespace widelane

@@ -14,8 +14,18 @@ namespace widelane {
 inline constexpr size_t kStripes = 48;
 inline constexpr size_t kSharedStripe = kStripes - 1;
 
+namespace internal {
+
+extern constinit thread_local size_t own_stripe;  // kStripes: none yet
+size_t TakeStripe();
+
+}  // namespace internal
+
 // The calling thread's, until it ends; another thread may have it then.
-size_t OwnStripe();
+inline size_t OwnStripe() {
+  const size_t own = internal::own_stripe;
+  return own != kStripes ? own : internal::TakeStripe();
+}
 
 // Adds to a cell of stripe `stripe`, which is OwnStripe().
 template <typename T>
@@ -29,11 +39,9 @@ void AddToCell(std::atomic<T>& cell, T amount, size_t stripe) {
 template <typename T>
 class Striped {
  public:
-  // Any thread.
-  void Add(T amount) {
-    const size_t stripe = OwnStripe();
-    AddToCell(cells_[stripe].value, amount, stripe);
-  }
+  // Any thread; `stripe` is its OwnStripe(), asked once for all that it has to add.
+  void Add(T amount, size_t stripe) { AddToCell(cells_[stripe].value, amount, stripe); }
+  void Add(T amount) { Add(amount, OwnStripe()); }
   // What was added before, and perhaps some of what is being added.
   T Sum() const {
     T sum{};

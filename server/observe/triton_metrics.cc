@@ -1,5 +1,6 @@
 #include "server/observe/triton_metrics.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace widelane {
@@ -34,24 +35,28 @@ TritonMetrics::Model& TritonMetrics::Add(const Labels& labels) {
 
 void TritonMetrics::Bind(const LoadedModel* loaded, Model& model) {
   const std::lock_guard lock(mutex_);
-  bound_[loaded] = &model;
+  Bound& next = all_bound_.emplace_back(all_bound_.back());
+  const std::pair<const LoadedModel*, Model*> one(loaded, &model);
+  next.insert(std::lower_bound(next.begin(), next.end(), one), one);
+  bound_.store(&next, std::memory_order_release);
 }
 
-void TritonMetrics::OnScored(Model& model, uint64_t rows, const StageTimes& stages) {
+void TritonMetrics::OnScored(Model& model, uint64_t rows, const StageTimes& stages, size_t stripe) {
   std::chrono::nanoseconds total{0};
   for (const std::chrono::nanoseconds time : stages.time) total += time;
-  model.success.Add(1);
-  model.rows.Add(static_cast<int64_t>(rows));
-  model.total.Add(total.count());
-  model.queue.Add(stages[Stage::kQueue].count());
-  model.input.Add((stages[Stage::kPack] + stages[Stage::kTransferIn]).count());
-  model.infer.Add((stages[Stage::kLaunch] + stages[Stage::kCompute]).count());
-  model.output.Add((stages[Stage::kTransferOut] + stages[Stage::kReply]).count());
+  model.success.Add(1, stripe);
+  model.rows.Add(static_cast<int64_t>(rows), stripe);
+  model.total.Add(total.count(), stripe);
+  model.queue.Add(stages[Stage::kQueue].count(), stripe);
+  model.input.Add((stages[Stage::kPack] + stages[Stage::kTransferIn]).count(), stripe);
+  model.infer.Add((stages[Stage::kLaunch] + stages[Stage::kCompute]).count(), stripe);
+  model.output.Add((stages[Stage::kTransferOut] + stages[Stage::kReply]).count(), stripe);
 }
 
-void TritonMetrics::OnBatch(const LoadedModel* loaded) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = bound_.find(loaded); found != bound_.end()) found->second->batches.Add(1);
+void TritonMetrics::OnBatch(const LoadedModel* loaded, size_t stripe) {
+  const Bound& bound = *bound_.load(std::memory_order_acquire);
+  const auto found = std::lower_bound(bound.begin(), bound.end(), std::pair(loaded, static_cast<Model*>(nullptr)));
+  if (found != bound.end() && found->first == loaded) found->second->batches.Add(1, stripe);
 }
 
 prometheus::MetricFamily TritonMetrics::Pending(const std::map<const LoadedModel*, uint64_t>& waiting) const {
@@ -59,8 +64,7 @@ prometheus::MetricFamily TritonMetrics::Pending(const std::map<const LoadedModel
   family.name = "nv_inference_pending_request_count";
   family.help = "Requests that wait for a slab or a device.";
   family.type = prometheus::MetricType::Gauge;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [loaded, model] : bound_) {
+  for (const auto& [loaded, model] : *bound_.load(std::memory_order_acquire)) {
     const auto found = waiting.find(loaded);
     prometheus::ClientMetric& metric = family.metric.emplace_back();
     metric.label = model->labels;

@@ -216,6 +216,22 @@ TEST(AccountingTest, TritonsNamesCountTheSame) {
   EXPECT_EQ(page.find("stranger"), std::string::npos);
 }
 
+TEST(AccountingTest, WithoutMetricsAllElseIsAsItWas) {
+  TestServer server({{"r4", R4()}}, [](ServerConfig& config) { config.metrics.on = false; });
+  const std::string address = server.server().http_address();
+  const HttpReply page = HttpGet(address, "/metrics");
+  EXPECT_EQ(page.status, 404);
+  EXPECT_EQ(page.body, "metrics are off (--metrics false)\n");
+  EXPECT_EQ(HttpGet(address, "/readyz").status, 200);
+  v1::ScoreRequest request = Request("r4", PlainRows({{{2, 3.0f}}}));
+  request.set_stage_times(true);
+  const ScoreResult result = server.Score(request);
+  ExpectOk(result.status);
+  EXPECT_GT(result.reply.stage_times().total_ns(), 0u);
+  EXPECT_EQ(server.Score(Request("r4", PlainRows({{{4, 1.0f}}}))).status.error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST(AccountingTest, ThePageIsPlainText) {
   TestServer server({{"r4", R4()}});
   const HttpReply reply = HttpGet(server.server().http_address(), "/metrics");

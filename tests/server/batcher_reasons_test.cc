@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "tests/server/batcher_fixture.h"
 
 namespace widelane::test {
@@ -95,6 +98,27 @@ TEST_F(BatcherReasonsTest, ADeadlineIsNear) {
   ++idle_;
   FinishAll();
   ExpectClosed(CloseReason::kDeadline, 1);
+}
+
+TEST_F(BatcherReasonsTest, NobodyWouldComeForItLater) {
+  Start({});
+  device_->Block();
+  // The device works for somebody else, whose end the batcher is not told of.
+  const std::vector<uint16_t> lengths = {1};
+  const std::vector<uint32_t> indices = {0};
+  CsrView csr;
+  csr.row_lengths = TypedArray::Of(ElementType::kU16, lengths.data(), lengths.size());
+  csr.indices = TypedArray::Of(ElementType::kU32, indices.data(), indices.size());
+  float score = 0;
+  std::thread other([&] { EXPECT_TRUE(engine_->ScoreCsr(model_, csr, {.scores = &score}).ok()); });
+  const bool busy = device_->WaitForBatches(loaded_batches_ + 1, std::chrono::minutes(1));
+  const auto task = Make({1});
+  Submit(*task);
+  EXPECT_TRUE(busy);
+  idle_ = 0;
+  FinishAll();
+  other.join();
+  ExpectClosed(CloseReason::kLast, 1);
 }
 
 TEST_F(BatcherReasonsTest, TellsWhatWaits) {

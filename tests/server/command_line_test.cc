@@ -143,6 +143,18 @@ TEST(CommandLineTest, ReadsOptionsOfBatchingStreamsAndConnections) {
   EXPECT_EQ(config.front.unix_mode, 0600u);
 }
 
+TEST(CommandLineTest, MetricsCanBeLeftOut) {
+  const test::TempDir folder;
+  const std::string file = folder.Write("server.toml", "metrics = false\n");
+  EXPECT_TRUE(Parse({"--model=a=a"}).config.metrics.on);
+  EXPECT_FALSE(Parse({"--model=a=a", "--metrics=false"}).config.metrics.on);
+  EXPECT_FALSE(Parse({"--model=a=a"}, {{"WIDELANE_METRICS", "false"}}).config.metrics.on);
+  EXPECT_FALSE(Parse({"--model=a=a", "--config", file}).config.metrics.on);
+  const CommandLine both = Parse({"--model=a=a", "--metrics=false", "--triton-metrics=true"});
+  EXPECT_EQ(both.action, CommandLine::Action::kRefuse);
+  EXPECT_TRUE(Mentions(both, "--triton-metrics true needs --metrics true"));
+}
+
 TEST(CommandLineTest, RefusesAddressesAndModesThatAreNone) {
   for (const char* address : {"", ",", "127.0.0.1:1,", "unix:", "unix:relative", "nowhere"}) {
     EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--grpc-address", address}), "unix:/PATH")) << address;

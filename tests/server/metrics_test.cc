@@ -68,7 +68,7 @@ TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
   options.cpu_threads = 1;
   options.measure_costs = false;
   const std::unique_ptr<Engine> engine = *Engine::Create(options);
-  Metrics metrics(/*triton=*/true);
+  Metrics metrics({.triton = true});
   metrics.SetDevices(engine->devices(), false);
   metrics.SetUse([&engine] { return ServerUse{0, 0, 0, {}, engine->use()}; });
   ServedModel served({"m", 1, ""}, metrics.AddModel({"m", 1, ""}));
@@ -99,7 +99,7 @@ TEST(MetricsTest, TheReadmeHasEveryMetric) {
 TEST(MetricsTest, TritonsNamesAreAnOption) { EXPECT_EQ(Metrics().Page().find("nv_inference"), std::string::npos); }
 
 TEST(MetricsTest, OneFamilyOneName) {
-  Metrics metrics(/*triton=*/true);
+  Metrics metrics({.triton = true});
   std::set<std::string> names;
   for (const auto& family : metrics.Collect()) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
@@ -122,6 +122,29 @@ TEST(MetricsTest, CountsDeviceFailuresOnce) {
   Metrics metrics;
   for (const uint64_t failures : {0, 2, 1, 2, 3}) metrics.OnDeviceFailures(failures);
   EXPECT_NE(metrics.Page().find("widelane_device_failures_total 3"), std::string::npos);
+}
+
+TEST(MetricsTest, CountNothingWhenTheyAreOff) {
+  EXPECT_TRUE(Metrics().on());
+  Metrics metrics({.on = false});
+  EXPECT_FALSE(metrics.on());
+  metrics.OnCallStart();
+  metrics.OnRequestBytes(10);
+  metrics.OnBatchClosed(CloseReason::kAlone);
+  const ModelMetrics& model = *metrics.AddModel({"m", 1, ""});
+  metrics.OnScored(
+      model,
+      {.rows = 1, .entries = 2, .ignored_features = 3, .reply_bytes = 4, .times = {}, .received = {}, .handed = {}});
+  EXPECT_EQ(model.rows->Sum(), 0);
+  const auto now = std::chrono::steady_clock::now();
+  metrics.OnCallEnd(Method::kScore, 0, now, now, now);
+  for (const prometheus::MetricFamily& family : metrics.Collect()) {
+    for (const char* counted : {"widelane_requests_total", "widelane_message_bytes_total", "widelane_entries_total",
+                                "widelane_batches_closed_total"}) {
+      if (family.name != counted) continue;
+      for (const auto& metric : family.metric) EXPECT_EQ(metric.counter.value, 0) << family.name;
+    }
+  }
 }
 
 TEST(MetricsTest, AnUnknownModelNeverBecomesALabel) {
