@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks a bundle (deploy/bundle.sh) on a machine that has GPUs and nothing else: no compiler, no packages (the steps `observe`, `front_end`
-# and `compare` want Python, the last with numpy; it compares with PyTorch and scipy where they are). Every step has a time limit, a log and one line in the
+# Checks a bundle (deploy/bundle.sh) on a machine that has GPUs and nothing else: no compiler, no packages (the steps `observe`, `front_end`,
+# `cost` and `compare` want Python, the last with numpy; it compares with PyTorch and scipy where they are). Every step has a time limit, a log and one line in the
 # summary; the exit code is 0 if none failed.
 set -uo pipefail
 
@@ -11,14 +11,14 @@ usage: tests/gpu_check.sh [--bundle DIR] [--out DIR] [--only STEP,STEP] [--secon
   --bundle DIR   the bundle (default: bundle beside tests/)
   --out DIR      where results go (default: a new temporary directory): summary.txt, front_end.json,
                  compare.json, crossover.svg, logs.tar.gz (with observed.json, trace.json and lanes.svg)
-  --only LIST    these steps only: gpus numeric demo load observe events front_end kernels cpu compare memcheck
-                 racecheck
+  --only LIST    these steps only: gpus numeric demo load observe events front_end cost kernels cpu compare
+                 memcheck racecheck
   --seconds N    what all steps together may take (default 480); later ones get what is left
   --fast         without compute-sanitizer
 USAGE
 }
 
-readonly steps=(gpus numeric demo load observe events front_end kernels cpu compare memcheck racecheck)
+readonly steps=(gpus numeric demo load observe events front_end cost kernels cpu compare memcheck racecheck)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
@@ -137,6 +137,12 @@ events() {
   if wanted events; then tee -a "$summary" <"$out/logs/events.log"; fi
 }
 
+# What the metrics cost.
+cost() {
+  step cost 120 "$root/tests/bench/metrics_cost.py" "$bin" --json "$out/logs/metrics_cost.json" --variants 'off again,on' --rounds 20
+  if wanted cost; then grep -E '^\|' "$out/logs/cost.log" | tee -a "$summary"; fi
+}
+
 # Measures beside the peers, draws the crossover, shows both.
 compare() {
   local limit
@@ -168,6 +174,7 @@ fi
 if command -v python3 >/dev/null; then observe; else left_out "there is no Python" observe; fi
 if [ -x "$bin/event_cost" ]; then events; else left_out "the bundle has no event_cost" events; fi
 if [ -x "$bin/echo_server" ]; then front_end; else left_out "the bundle has no echo_server" front_end; fi
+if command -v python3 >/dev/null; then cost; else left_out "there is no Python" cost; fi
 if [ -x "$bin/kernel_bench" ]; then step kernels 120 "$bin/kernel_bench"; else left_out "the bundle has no kernel_bench" kernels; fi
 if [ -x "$bin/cpu_bench" ]; then step cpu 120 "$bin/cpu_bench"; else left_out "the bundle has no cpu_bench" cpu; fi
 if python3 -c 'import numpy' 2>/dev/null; then compare; else left_out "there is no Python with numpy" compare; fi
