@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks a bundle (deploy/bundle.sh) on a machine that has GPUs and nothing else: no compiler, no packages (the steps `observe`, `front_end`,
-# `cost` and `compare` want Python, the last with numpy; it compares with PyTorch and scipy where they are). Every step has a time limit, a log and one line in the
-# summary; the exit code is 0 if none failed.
+# Checks a bundle (deploy/bundle.sh) on a machine that has GPUs and nothing else: no compiler, no packages (the steps
+# `observe`, `front_end`, `cost` and `compare` want Python, the last with numpy; it compares with PyTorch and scipy where
+# they are). Every step has a time limit, a log and one line in the summary; the exit code is 0 if none failed.
 set -uo pipefail
 
 usage() {
