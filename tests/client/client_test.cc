@@ -397,5 +397,37 @@ TEST(Client, WaitsForAsynchronousCallsAtItsEnd) {
   EXPECT_EQ(right, 100);
 }
 
+// Takes its time to go, and tells whether the client is gone by then.
+class LastToGo {
+ public:
+  LastToGo(std::future<void> client_gone, std::atomic<bool>& outlived)
+      : client_gone_(std::move(client_gone)), outlived_(outlived) {}
+  ~LastToGo() { outlived_ = client_gone_.wait_for(milliseconds(200)) == std::future_status::ready; }
+  LastToGo(const LastToGo&) = delete;
+  LastToGo& operator=(const LastToGo&) = delete;
+
+ private:
+  const std::future<void> client_gone_;
+  std::atomic<bool>& outlived_;
+};
+
+// Else a call's end could take the channel with it, on a thread of gRPC that is then waited for by itself.
+TEST(Client, NothingOfACallOutlivesIt) {
+  StubService service;
+  service.on_score = Echo;
+  service.Start();
+  Rows rows;
+  rows.Add({1});
+  std::atomic<bool> outlived{true};
+  std::promise<void> client_gone;
+  auto client = ConnectTo(service);
+  auto last = std::make_shared<LastToGo>(client_gone.get_future(), outlived);
+  client->ScoreAsync(RequestFor(rows), [last](const absl::StatusOr<ScoreReply>& reply) { EXPECT_TRUE(reply.ok()); });
+  last.reset();
+  client.reset();
+  client_gone.set_value();
+  EXPECT_FALSE(outlived);
+}
+
 }  // namespace
 }  // namespace widelane::client

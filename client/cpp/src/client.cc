@@ -100,8 +100,11 @@ class Client::Impl {
     PendingScore* raw = call.release();
     connection_->score_stub().async()->Score(&raw->context, &raw->request, &raw->reply,
                                              [this, raw](const grpc::Status& status) {
-                                               const std::unique_ptr<PendingScore> owner(raw);
+                                               std::unique_ptr<PendingScore> owner(raw);
                                                owner->done(Finish(status, owner->reply));
+                                               // The context holds the channel. Were it the last to do so, gRPC would
+                                               // join the thread that this is.
+                                               owner.reset();
                                                AddRunning(-1);
                                              });
   }
