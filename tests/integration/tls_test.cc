@@ -168,11 +168,11 @@ TEST_F(TlsTest, NewConnectionsGetARenewedCertificateAndOldOnesGoOn) {
 }
 
 TEST_F(TlsTest, APairThatDoesNotFitLeavesTheOneBefore) {
+  const CapturedLog log;
   const auto server = Serve();
   const std::string address = server->server().grpc_address();
   const auto before = MetricValue(server->Metrics(), kNotAfter);
   const auto failures = [&] { return MetricValue(server->Metrics(), kFailures).value_or(-1); };
-  const CapturedLog log;
   Publish({authority_.Issue(101).certificate, authority_.Issue(102).private_key});
   const double seen = failures();
   EXPECT_TRUE(Eventually([&] { return failures() >= seen + 3; }));
