@@ -36,7 +36,8 @@ absl::Status Server::Impl::FindAllModels() {
 
 absl::Status Server::Impl::OpenPorts() {
   context_ = std::make_unique<FrontContext>(config_, metrics_, *registry_, clock_, tracer_);
-  auto front = FrontEnd::Start(*context_);
+  if (absl::Status status = StartTls(); !status.ok()) return status;
+  auto front = FrontEnd::Start(*context_, tls_.get());
   if (!front.ok()) return front.status();
   front_ = *std::move(front);
   grpc_address_ = front_->address();
@@ -50,6 +51,15 @@ absl::Status Server::Impl::OpenPorts() {
     front_->SetReady(ready);
     metrics_.SetReady(ready, models);
   });
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::StartTls() {
+  if (!config_.tls.enabled()) return absl::OkStatus();
+  auto tls = KeyPairWatch::Start(config_.tls, clock_);
+  if (!tls.ok()) return tls.status();
+  tls_ = *std::move(tls);
+  metrics_.AddSource(*tls_);
   return absl::OkStatus();
 }
 
@@ -145,6 +155,7 @@ void Server::Impl::Shutdown() {
   registry_.reset();
   engine_.reset();
   http_.reset();
+  tls_.reset();
   telemetry_.reset();
   if (started) spdlog::info("stopped");
 }

@@ -20,7 +20,7 @@ class Server {
  public:
   // Binds both ports, then makes the engine, then loads models on a thread of its own; returns once the ports are open
   // and the engine stands. Errors: UNAVAILABLE naming the address that cannot be had (nothing was loaded then),
-  // FAILED_PRECONDITION when GPUs are demanded and there are none.
+  // FAILED_PRECONDITION when GPUs are demanded and there are none, INVALID_ARGUMENT for TLS files of no use.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config);
   // The same over devices made elsewhere (tests); `config.engine.devices` is not looked at. The clock, which outlives
   // the server, is what its schedulers go by; null: the machine's.

@@ -19,6 +19,7 @@
 #include "server/observe/http_endpoint.h"
 #include "server/observe/trace/tracer.h"
 #include "server/server.h"
+#include "server/tls/key_pair_watch.h"
 
 namespace widelane {
 
@@ -42,6 +43,7 @@ class Server::Impl {
  private:
   absl::Status FindAllModels();
   absl::Status OpenPorts();
+  absl::Status StartTls();
   absl::Status StartEngine(const MakeEngine& make_engine);
   void StartTelemetry();
   void LogStart() const;
@@ -55,6 +57,7 @@ class Server::Impl {
   Tracer tracer_;
   // In the order in which they start; each uses those above it.
   std::unique_ptr<Registry> registry_;
+  std::unique_ptr<KeyPairWatch> tls_;  // null: plain text
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<FrontContext> context_;
   std::unique_ptr<Engine> engine_;

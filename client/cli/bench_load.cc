@@ -1,7 +1,5 @@
 #include "client/cli/bench_load.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <sys/resource.h>
 
@@ -16,6 +14,7 @@
 #include "client/cli/bench_stream.h"
 #include "client/cli/bench_unary.h"
 #include "client/cli/bench_worker.h"
+#include "client/cpp/src/credentials.h"
 #include "widelane/engine/usable_cores.h"
 
 namespace widelane::cli {
@@ -37,19 +36,19 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> LoadChannel(const LoadOptions& options) {
   grpc::ChannelArguments arguments;
   // Channels to one address would share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return client::MakeChannel(options.address, options.tls, arguments);
 }
 
 absl::StatusOr<Channels> Connect(const LoadOptions& options) {
   Channels channels;
-  for (size_t c = 0; c < options.connections; ++c) channels.push_back(MakeChannel(options.address));
+  for (size_t c = 0; c < options.connections; ++c) channels.push_back(LoadChannel(options));
   const auto deadline = std::chrono::system_clock::now() + kConnectTime;
   for (const auto& channel : channels) {
     if (!channel->WaitForConnected(deadline)) {

@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/bench_meter.h"
+#include "widelane/client/client.h"
 
 namespace widelane::cli {
 
@@ -34,6 +36,7 @@ struct LoadOptions {
   std::chrono::nanoseconds duration = std::chrono::seconds(5);
   std::chrono::nanoseconds warm_up = std::chrono::seconds(1);
   uint64_t seed = 1;
+  std::optional<client::TlsOptions> tls;  // absent: plain text
 };
 
 // With the counts that were left to be chosen. Errors: INVALID_ARGUMENT for counts that do not go together.

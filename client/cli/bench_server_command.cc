@@ -10,6 +10,7 @@
 #include "client/cli/bench_server_report.h"
 #include "client/cli/bench_shape.h"
 #include "client/cli/progress.h"
+#include "client/cli/tls_options.h"
 
 namespace widelane::cli {
 namespace {
@@ -22,6 +23,7 @@ struct Arguments {
   double duration_s = std::chrono::duration<double>(LoadOptions{}.duration).count();
   double warm_up_s = std::chrono::duration<double>(LoadOptions{}.warm_up).count();
   int64_t deadline_ms = LoadOptions{}.deadline.count();
+  TlsArguments tls;
   std::string json;
 };
 
@@ -46,18 +48,22 @@ absl::Status Complete(Arguments& arguments) {
 }
 
 absl::Status BenchServer(const Arguments& arguments) {
+  LoadOptions load = arguments.load;
+  auto tls = ReadTlsOptions(arguments.tls);
+  if (!tls.ok()) return tls.status();
+  load.tls = *std::move(tls);
   const std::vector<grpc::Slice> requests = EncodeRequests(arguments.requests);
   absl::StatusOr<LoadResult> result = absl::UnknownError("");
   {
     constexpr uint64_t kTotal = 1000;
     Progress progress(kTotal, true);
-    result = RunLoad(arguments.load, requests, arguments.requests.rows, [&](double share, uint64_t calls) {
+    result = RunLoad(load, requests, arguments.requests.rows, [&](double share, uint64_t calls) {
       progress.Update(static_cast<uint64_t>(share * kTotal), calls * arguments.requests.rows);
     });
   }
   if (!result.ok()) return result.status();
-  absl::Status written = WriteBenchReport(LoadTable(arguments.requests, arguments.load, *result),
-                                          LoadJson(arguments.requests, arguments.load, *result), arguments.json);
+  absl::Status written = WriteBenchReport(LoadTable(arguments.requests, load, *result),
+                                          LoadJson(arguments.requests, load, *result), arguments.json);
   if (!written.ok()) return written;
   const LoadCounts& counts = result->total->counts();
   if (counts.answered > 0 && counts.wrong_rows == 0 && counts.different == 0) return absl::OkStatus();
@@ -81,6 +87,7 @@ void AddLoadOptions(CLI::App& command, Arguments& arguments) {
   constexpr double kMostSeconds = 86400;
   LoadOptions& load = arguments.load;
   command.add_option("-a,--address", load.address, "Server, HOST:PORT or unix:PATH")->capture_default_str();
+  AddTlsOptions(command, arguments.tls);
   command.add_option("--concurrency", load.concurrency, "Calls in flight, in all; with --rate the most")
       ->check(CLI::Range(size_t{1}, kMost))
       ->capture_default_str();

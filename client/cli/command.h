@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cli/tls_options.h"
 #include "widelane/client/client.h"
 
 namespace widelane::cli {
@@ -30,6 +31,7 @@ void AddTraceCommand(CLI::App& app, Run& run);
 struct ServerOptions {
   std::string address = "localhost:8600";
   double deadline_s = 30;
+  TlsArguments tls;
 };
 void AddServerOptions(CLI::App& command, ServerOptions& options);
 absl::StatusOr<std::unique_ptr<client::Client>> Connect(const ServerOptions& options);

@@ -109,6 +109,15 @@ std::string ToText(const HostPort& address) {
   return absl::StrCat(address.host, ":", address.port);
 }
 
+bool IsNumeric(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return false;
+  freeaddrinfo(list);
+  return true;
+}
+
 absl::StatusOr<HostPort> Resolve(const HostPort& address) {
   int error = 0;
   const Addresses list = LookUp(address, error);

@@ -22,6 +22,9 @@ std::optional<HostPort> ParseHostPort(const std::string& text);
 // The other way.
 std::string ToText(const HostPort& address);
 
+// Whether `host` is an IPv4 or IPv6 address, not a name.
+bool IsNumeric(const std::string& host);
+
 // `host` as a numeric address. Errors: UNAVAILABLE naming the host.
 absl::StatusOr<HostPort> Resolve(const HostPort& address);
 

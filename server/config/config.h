@@ -35,6 +35,16 @@ struct FrontConfig {
   std::chrono::milliseconds max_connection_age_grace{600000};
 };
 
+// Of the gRPC port. Both files, or neither: plain text.
+struct TlsConfig {
+  std::string certificate;                   // PEM, the server's own first, then those up to its root
+  std::string private_key;                   // PEM
+  std::string client_ca;                     // PEM; whose clients are taken; empty: all, without a certificate
+  std::chrono::milliseconds reload{10'000};  // the files are read this often
+
+  bool enabled() const { return !certificate.empty(); }
+};
+
 struct LimitsConfig {
   uint64_t max_message_bytes = 64 << 20;
   uint64_t max_request_rows = 4 << 20;
@@ -75,6 +85,7 @@ struct MetricsConfig {
 
 struct ServerConfig {
   FrontConfig front;
+  TlsConfig tls;
   LimitsConfig limits;
   ModelsConfig models;
   EngineOptions engine;

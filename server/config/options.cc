@@ -115,6 +115,17 @@ Option GrpcAddress() {
   return option;
 }
 
+template <typename Get>
+Option File(const char* name, const char* help, Get get) {
+  Option option{name, help, false, nullptr, nullptr};
+  option.read = [=](ServerConfig& config, const std::string& value) -> std::string {
+    get(config) = value;
+    return "";
+  };
+  option.show = [=](const ServerConfig& config) { return get(const_cast<ServerConfig&>(config)); };
+  return option;
+}
+
 Option UnixMode() {
   constexpr uint32_t kMost = 0777;
   Option option{"unix-mode", "Who may connect to unix: sockets, as file permissions in octal digits", false, nullptr,
@@ -266,6 +277,13 @@ std::vector<Option> MakeOptions() {
       UnixMode(),
       Address("http-address", "HOST:PORT of /metrics, /healthz, /readyz, /trace and /log; empty: none", true,
               [](C& c) -> std::string& { return c.front.http_address; }),
+      File("tls-certificate",
+           "PEM file of the certificate that gRPC's HOST:PORT shows, with those up to its root; empty: plain text",
+           [](C& c) -> std::string& { return c.tls.certificate; }),
+      File("tls-private-key", "PEM file of its private key, not encrypted",
+           [](C& c) -> std::string& { return c.tls.private_key; }),
+      File("tls-client-ca", "PEM file of who vouches for clients, which then need a certificate; empty: they need none",
+           [](C& c) -> std::string& { return c.tls.client_ca; }),
       Number("completion-queues", "gRPC completion queues; 0: one for every four cores", 0, kMostThreads,
              [](C& c) -> size_t& { return c.front.completion_queues; }),
       Number("threads-per-queue", "Threads of each completion queue", 1, kMostThreads,
@@ -363,6 +381,32 @@ std::vector<Option> MakeOptions() {
   };
 }
 
+// With names there may be several sockets at one port; server/README.md says why that is one too many.
+void CheckTlsAddresses(const FrontConfig& config, std::vector<std::string>& problems) {
+  bool any = false;
+  for (const std::string& address : SplitAddresses(config.grpc_address)) {
+    const std::optional<HostPort> port = ParseHostPort(address);
+    if (!port.has_value()) continue;
+    any = true;
+    if (IsNumeric(port->host)) continue;
+    problems.push_back(
+        absl::StrCat("--grpc-address ", address, ": with --tls-certificate the host must be an IP address"));
+  }
+  if (any) return;
+  problems.emplace_back("--tls-certificate: --grpc-address has no HOST:PORT, and unix: sockets are plain text");
+}
+
+void CheckTls(const ServerConfig& config, std::vector<std::string>& problems) {
+  const TlsConfig& tls = config.tls;
+  if (tls.certificate.empty() != tls.private_key.empty()) {
+    problems.emplace_back(tls.certificate.empty() ? "--tls-private-key needs --tls-certificate"
+                                                  : "--tls-certificate needs --tls-private-key");
+  } else if (!tls.client_ca.empty() && !tls.enabled()) {
+    problems.emplace_back("--tls-client-ca needs --tls-certificate and --tls-private-key");
+  }
+  if (tls.enabled()) CheckTlsAddresses(config.front, problems);
+}
+
 }  // namespace
 
 const std::vector<Option>& Options() {
@@ -399,6 +443,7 @@ std::vector<std::string> CheckTogether(const ServerConfig& config) {
     if (address != config.front.http_address || !port.has_value() || port->port == 0) continue;
     problems.push_back(absl::StrCat("--grpc-address and --http-address are both ", address));
   }
+  CheckTls(config, problems);
   return problems;
 }
 

@@ -18,6 +18,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
 #include "server/config/address.h"
+#include "server/tls/server_credentials.h"
 #include "widelane/engine/usable_cores.h"
 
 namespace widelane {
@@ -111,6 +112,11 @@ absl::Status SetMode(const Listener& listener, uint32_t mode) {
   return absl::UnavailableError(absl::StrCat("cannot set the mode of ", listener.unix_path));
 }
 
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const Listener& listener, const KeyPairWatch* tls) {
+  if (tls == nullptr || !listener.unix_path.empty()) return grpc::InsecureServerCredentials();
+  return MakeTlsCredentials(*tls);
+}
+
 std::string BoundAddress(const Listener& listener) {
   if (!listener.unix_path.empty()) return listener.address;
   return ToText({listener.port->host, static_cast<uint16_t>(listener.bound)});
@@ -118,13 +124,13 @@ std::string BoundAddress(const Listener& listener) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontContext& context) {
+absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontContext& context, const KeyPairWatch* tls) {
   auto front = std::unique_ptr<FrontEnd>(new FrontEnd(context));
-  if (absl::Status status = front->Listen(); !status.ok()) return status;
+  if (absl::Status status = front->Listen(tls); !status.ok()) return status;
   return front;
 }
 
-absl::Status FrontEnd::Listen() {
+absl::Status FrontEnd::Listen(const KeyPairWatch* tls) {
   const FrontConfig& config = context_.config.front;
   std::vector<Listener> listeners;
   for (const std::string& address : SplitAddresses(config.grpc_address)) {
@@ -139,7 +145,8 @@ absl::Status FrontEnd::Listen() {
   AddQuota(context_.config, builder);
   if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   for (Listener& listener : listeners) {
-    builder.AddListeningPort(listener.address, grpc::InsecureServerCredentials(), &listener.bound);
+    credentials_.push_back(CredentialsFor(listener, tls));
+    builder.AddListeningPort(listener.address, credentials_.back(), &listener.bound);
   }
   builder.RegisterService(&service_);
   builder.RegisterService(&health_);

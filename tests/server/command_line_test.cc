@@ -169,6 +169,31 @@ TEST(CommandLineTest, RefusesAddressesAndModesThatAreNone) {
   EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--grpc-address=unix:/x,[::1]:9", "--http-address=[::1]:9"}), "both"));
 }
 
+TEST(CommandLineTest, ReadsTheOptionsOfTls) {
+  const CommandLine line = Parse({"--model=a=a", "--tls-certificate=/c", "--grpc-address=[::]:1,unix:/x"},
+                                 {{"WIDELANE_TLS_PRIVATE_KEY", "/k"}, {"WIDELANE_TLS_CLIENT_CA", "/a"}});
+  ASSERT_EQ(line.action, CommandLine::Action::kRun) << (line.problems.empty() ? "" : line.problems[0]);
+  EXPECT_EQ(line.config.tls.certificate, "/c");
+  EXPECT_EQ(line.config.tls.private_key, "/k");
+  EXPECT_EQ(line.config.tls.client_ca, "/a");
+  EXPECT_FALSE(Parse({"--model=a=a"}).config.tls.enabled());
+}
+
+TEST(CommandLineTest, RefusesHalfOfTls) {
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--tls-certificate=/c"}), "needs --tls-private-key"));
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--tls-private-key=/k"}), "needs --tls-certificate"));
+  EXPECT_TRUE(Mentions(Parse({"--model=a=a", "--tls-client-ca=/a"}), "--tls-client-ca needs --tls-certificate"));
+  const std::vector<std::string> both = {"--model=a=a", "--tls-certificate=/c", "--tls-private-key=/k"};
+  const auto at = [&both](const std::string& address) {
+    std::vector<std::string> arguments = both;
+    arguments.push_back("--grpc-address=" + address);
+    return Parse(arguments);
+  };
+  EXPECT_TRUE(Mentions(at("localhost:1"), "--grpc-address localhost:1: with --tls-certificate"));
+  EXPECT_TRUE(Mentions(at("unix:/x"), "has no HOST:PORT"));
+  EXPECT_EQ(at("127.0.0.1:1").action, CommandLine::Action::kRun);
+}
+
 TEST(CommandLineTest, HelpShowsEveryOptionWithItsDefault) {
   const CommandLine line = Parse({"--help"});
   ASSERT_EQ(line.action, CommandLine::Action::kPrint);

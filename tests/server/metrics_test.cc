@@ -11,6 +11,8 @@
 
 #include "server/front/limits.h"
 #include "server/observe/gpu_telemetry.h"
+#include "server/tls/key_pair_watch.h"
+#include "tests/support/certificates.h"
 #include "tests/support/expect.h"
 #include "tests/support/fake_nvml_library.h"
 #include "tests/support/rows.h"
@@ -78,6 +80,13 @@ TEST(MetricsTest, NamesAndLabelsAreThoseOfTheGoldenFile) {
   GpuTelemetry telemetry({"GPU-1"}, {.library = nvml.path()}, Clock::Steady());
   ASSERT_TRUE(test::Eventually([&] { return HasTraffic(telemetry); }, std::chrono::seconds(30)));
   metrics.AddSource(telemetry);
+  const test::TempDir files;
+  const test::MadePair pair = test::Authority().Issue(1);
+  TlsConfig config;
+  config.certificate = files.Write("tls.crt", pair.certificate);
+  config.private_key = files.Write("tls.key", pair.private_key);
+  const auto tls = *KeyPairWatch::Start(config, Clock::Steady());
+  metrics.AddSource(*tls);
   std::ifstream in(WIDELANE_METRICS_GOLDEN);
   std::stringstream golden;
   golden << in.rdbuf();

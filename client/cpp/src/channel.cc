@@ -1,10 +1,9 @@
 #include "src/channel.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "absl/strings/str_cat.h"
+#include "src/credentials.h"
 
 namespace widelane::client {
 namespace {
@@ -44,7 +43,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Cli
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return MakeChannel(address, options.tls, arguments);
 }
 
 }  // namespace widelane::client

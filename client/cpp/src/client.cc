@@ -44,6 +44,9 @@ absl::Status CheckOptions(const std::string& address, const ClientOptions& optio
   if (options.max_attempts < 1 || options.max_attempts > 5) {
     return absl::InvalidArgumentError(absl::StrCat("max_attempts is ", options.max_attempts, "; it can be 1 to 5"));
   }
+  if (options.tls.has_value() && options.tls->certificate.empty() != options.tls->private_key.empty()) {
+    return absl::InvalidArgumentError("tls has a certificate without its private key, or the other way round");
+  }
   if (options.deadline <= milliseconds::zero()) {
     return absl::InvalidArgumentError(
         absl::StrCat("deadline is ", options.deadline.count(), " ms; it must be above 0"));

@@ -15,6 +15,21 @@ namespace {
 // Of a server that tells no limit.
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
+// What the words of gRPC and OpenSSL are likely to mean, where TLS may be why there is no connection.
+const char* TlsHint(absl::string_view message, bool tls) {
+  const bool closed = absl::StrContains(message, "Socket closed") || absl::StrContains(message, "reset by peer");
+  if (!tls) return closed ? "; a server with TLS closes connections without it" : "";
+  if (absl::StrContains(message, "wrong version number")) return "; the server speaks no TLS";
+  if (absl::StrContains(message, "Ssl handshake failed")) {
+    return "; probably none of the root certificates given vouches for the server's certificate, or it has expired";
+  }
+  // A channel that cannot be made has no addresses.
+  if (absl::StrContains(message, "empty address list")) {
+    return "; the certificates or the key given are not PEM, or do not fit";
+  }
+  return closed ? "; the server may want another client certificate, or one at all" : "";
+}
+
 }  // namespace
 
 Connection::Connection(std::string address, const ClientOptions& options)
@@ -60,8 +75,9 @@ absl::Status Connection::Explain(const absl::Status& status) const {
   if (absl::StrContains(status.message(), absl::StrCat("message larger than max (")) &&
       absl::StrContains(status.message(), absl::StrCat("vs. ", options_.max_reply_bytes, ")"))) {
     hint = "; the reply is over ClientOptions::max_reply_bytes, raise it or send fewer rows a call";
-  } else if (absl::IsUnavailable(status) && !absl::StrContains(status.message(), address_)) {
-    hint = absl::StrCat(" (server ", address_, ")");
+  } else if (absl::IsUnavailable(status)) {
+    hint = TlsHint(status.message(), options_.tls.has_value());
+    if (!absl::StrContains(status.message(), address_)) absl::StrAppend(&hint, " (server ", address_, ")");
   }
   if (hint.empty()) return status;
   absl::Status result(status.code(), absl::StrCat(status.message(), hint));

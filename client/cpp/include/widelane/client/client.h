@@ -30,6 +30,17 @@
 
 namespace widelane::client {
 
+// All in PEM form.
+struct TlsOptions {
+  // Who vouches for the server; empty: those that the system trusts.
+  std::string root_certificates;
+  // For a server that wants clients to have one: this side's, with those up to its root, and its key. Both or neither.
+  std::string certificate;
+  std::string private_key;
+  // The name the server's certificate is to have, where that is not the address's host.
+  std::string server_name;
+};
+
 struct ClientOptions {
   // Time a call may take where the call does not say.
   std::chrono::milliseconds deadline{30000};
@@ -42,6 +53,8 @@ struct ClientOptions {
   // Scores only on servers whose health service says SERVING, so that none is asked while it starts or stops. For
   // addresses that stand for several servers ("dns:///name:8600"), over which calls are spread.
   bool check_health = true;
+  // Absent: plain text.
+  std::optional<TlsOptions> tls;
 };
 
 // Errors of all calls carry the server's own message. Besides them: RESOURCE_EXHAUSTED for a request that is over the
@@ -50,7 +63,7 @@ struct ClientOptions {
 class Client {
  public:
   // Does not wait for a connection. `address` is "host:port", "unix:/path" or another gRPC target. Errors:
-  // INVALID_ARGUMENT for options out of range or an empty address.
+  // INVALID_ARGUMENT for options out of range, an empty address, or a TLS certificate without its key.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address, const ClientOptions& options);
   // Waits for calls of ScoreAsync.
   ~Client();
