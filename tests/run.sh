@@ -14,8 +14,8 @@ readonly steps=(install format shell cpu deploy tidy cuda asan tsan fuzz) more_s
 readonly test_timeout_s=300 group_timeout_s=600 group_tests=30
 # All tests; what takes longest goes first.
 readonly programs=(integration_test client_test driver_test engine_test server_test)
-# A build that shares no objects with others.
-readonly alone=(-DWIDELANE_TESTS=ON -DWIDELANE_PCH=ALL)
+# A build that shares no objects with others joins all files; the step cpu, only those of tests that no other build has.
+readonly alone=(-DWIDELANE_TESTS=ON -DWIDELANE_UNITY=ALL)
 # The steps cuda and tidy, and the demo, take what the step cpu has compiled: warnings that are errors make no other objects, and
 # neither does the folder's name.
 export CCACHE_IGNOREOPTIONS=-Werror CCACHE_BASEDIR=$root
@@ -162,7 +162,7 @@ step_shell() {
 }
 
 step_cpu() {
-  if build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_PCH=TESTS; then run_tests build/cpu "${programs[@]}"; fi
+  if build cpu build/cpu all -DWIDELANE_TESTS=ON -DWIDELANE_UNITY=TESTS; then run_tests build/cpu "${programs[@]}"; fi
 }
 
 # python_tests FILE [ARGUMENT ...]: Python's unittest, which counts for itself, by the distribution's own Python.
@@ -197,7 +197,7 @@ step_deploy() {
 }
 
 # tidy FOLDERS [OPTION ...]: clang-tidy on our files in these folders, with the flags of the preset cpu. In a build folder of its
-# own, without precompiled headers, which are GCC's; only the headers made from .proto files have to be there.
+# own, whose files are all compiled alone; only the headers made from .proto files have to be there.
 tidy() {
   local tool folders
   read -ra folders <<<"$1"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/bench_report.h"
+#include "client/cli/microseconds.h"
 #include "client/cli/table.h"
 
 namespace widelane::cli {
@@ -13,9 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string StageCell(const StageTimes& stages, Stage stage) {
-  return FormatMicroseconds(std::chrono::duration<double, std::micro>(stages[stage]).count());
-}
+std::string CellOf(const StageTimes& stages, Stage stage) { return FormatMicroseconds(Microseconds(stages[stage])); }
 
 std::string TotalTable(const BenchSession& session, const std::vector<P100Line>& lines) {
   std::vector<std::vector<std::string>> rows = {{"BATCH", "CALLS"}};
@@ -42,8 +41,8 @@ std::string CallTable(const BenchSession& session, const std::vector<P100Line>& 
       const CallSummary& one = line.backends[b];
       if (one.calls == 0) continue;
       rows.push_back({absl::StrCat(line.rows), BackendName(session.backends()[b].kind), FormatMicroseconds(one.median),
-                      StageCell(one.stages, Stage::kLaunch), StageCell(one.stages, Stage::kTransferIn),
-                      StageCell(one.stages, Stage::kCompute), StageCell(one.stages, Stage::kTransferOut), one.route()});
+                      CellOf(one.stages, Stage::kLaunch), CellOf(one.stages, Stage::kTransferIn),
+                      CellOf(one.stages, Stage::kCompute), CellOf(one.stages, Stage::kTransferOut), one.route()});
     }
   }
   return FormatTable(rows);

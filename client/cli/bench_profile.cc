@@ -16,7 +16,7 @@ struct LongRow {
 // Early, so that small batches have some, too.
 constexpr std::array<LongRow, 4> kLongRows = {{{0, 100'000}, {16, 250'000}, {64, 500'000}, {256, 1'000'000}}};
 
-BenchProfile Named(const char* name, uint64_t features, uint32_t entries_per_row) {
+BenchProfile Profile(const char* name, uint64_t features, uint32_t entries_per_row) {
   BenchProfile profile;
   profile.name = name;
   profile.features = features;
@@ -26,9 +26,9 @@ BenchProfile Named(const char* name, uint64_t features, uint32_t entries_per_row
 
 std::vector<BenchProfile> AllProfiles() {
   std::vector<BenchProfile> all = {
-      Named("text-54k", 54'000, 40),  Named("ctr-1M", 1'000'000, 39),  Named("multihot-178M", 178'000'000, 214),
-      Named("rank", 1'000'000, 240),  Named("1B", 1'000'000'000, 100), Named("long", 1'000'000, 40),
-      Named("labels-1k", 54'000, 40), Named("labels-10k", 100'000, 64)};
+      Profile("text-54k", 54'000, 40),  Profile("ctr-1M", 1'000'000, 39),  Profile("multihot-178M", 178'000'000, 214),
+      Profile("rank", 1'000'000, 240),  Profile("1B", 1'000'000'000, 100), Profile("long", 1'000'000, 40),
+      Profile("labels-1k", 54'000, 40), Profile("labels-10k", 100'000, 64)};
   for (BenchProfile& profile : all) {
     profile.long_rows = profile.name == "long";
     if (profile.name == "rank") {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/bench_memory.h"
+#include "client/cli/microseconds.h"
 #include "client/cli/table.h"
 #include "widelane/engine/usable_cores.h"
 
@@ -14,8 +15,6 @@ namespace widelane::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double Microseconds(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 // Three decimals are a nanosecond; more would be noise.
 double Rounded(double number) { return std::round(number * 1e3) / 1e3; }

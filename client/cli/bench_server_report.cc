@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/bench_report.h"
+#include "client/cli/microseconds.h"
 #include "client/cli/table.h"
 
 namespace widelane::cli {
@@ -22,7 +23,6 @@ struct Share {
 constexpr std::array<Share, 4> kShares = {{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}};
 
 double Seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-double Microseconds(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); }
 double PerSecond(uint64_t count, const LoadOptions& load) {
   return static_cast<double>(count) / Seconds(load.duration);
 }

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "client/cli/microseconds.h"
+
 namespace widelane::cli {
 namespace {
 
 using std::chrono::nanoseconds;
-
-double Microseconds(nanoseconds time) { return std::chrono::duration<double, std::micro>(time).count(); }
 
 // The nearest rank. `sorted` is not empty.
 nanoseconds Quantile(const std::vector<nanoseconds>& sorted, double share) {

@@ -16,7 +16,7 @@ namespace {
 // One in so many replies is compared with the first to the same request.
 constexpr uint64_t kCompareEvery = 64;
 
-uint64_t Checksum(absl::string_view bytes) { return std::max<uint64_t>(1, absl::Hash<absl::string_view>{}(bytes)); }
+uint64_t ChecksumOf(absl::string_view bytes) { return std::max<uint64_t>(1, absl::Hash<absl::string_view>{}(bytes)); }
 
 }  // namespace
 
@@ -147,7 +147,7 @@ bool LoadWorker::Count(size_t slot, std::optional<uint64_t> rows, size_t bytes) 
 
 void LoadWorker::Compare(size_t slot, absl::string_view reply) {
   uint64_t expected = 0;
-  const uint64_t checksum = Checksum(reply);
+  const uint64_t checksum = ChecksumOf(reply);
   if (plan_.checksums[slots_[slot].request].compare_exchange_strong(expected, checksum)) return;
   if (expected != checksum) meter_.Different(std::chrono::steady_clock::now());
 }

@@ -196,7 +196,7 @@ WIDELANE_AVX2 Bits LargestBitsAvx2(const Value* values, uint64_t count) {
   return LargestBits<Bits>(values, count);
 }
 
-bool HasAvx2() {
+bool CopiesByAvx2() {
   static const bool has = __builtin_cpu_supports("avx2") != 0;
   return has;
 }
@@ -205,7 +205,7 @@ bool HasAvx2() {
 template <typename Out>
 uint64_t CopyIndexRun(ElementType type, const std::byte* data, uint64_t count, uint64_t features, Out* out) {
 #if defined(WIDELANE_X86)
-  if (HasAvx2()) return CopyIndicesAvx2(type, data, count, features, out);
+  if (CopiesByAvx2()) return CopyIndicesAvx2(type, data, count, features, out);
 #endif
   return CopyIndicesPlain(type, data, count, features, out);
 }
@@ -213,7 +213,7 @@ uint64_t CopyIndexRun(ElementType type, const std::byte* data, uint64_t count, u
 template <typename Out>
 bool CopyValueRun(ElementType type, const std::byte* data, uint64_t count, Out* out) {
 #if defined(WIDELANE_X86)
-  if (HasAvx2()) return CopyValuesAvx2(type, data, count, out);
+  if (CopiesByAvx2()) return CopyValuesAvx2(type, data, count, out);
 #endif
   return CopyValuesPlain(type, data, count, out);
 }
@@ -230,7 +230,7 @@ bool CopyValuesTo(const TypedArray& in, uint64_t begin, uint64_t count, Out* out
 template <typename Bits, typename Value>
 Bits LargestBitsOf(const Value* values, uint64_t count) {
 #if defined(WIDELANE_X86)
-  if (HasAvx2()) return LargestBitsAvx2<Bits>(values, count);
+  if (CopiesByAvx2()) return LargestBitsAvx2<Bits>(values, count);
 #endif
   return LargestBitsPlain<Bits>(values, count);
 }

@@ -6,16 +6,16 @@ namespace widelane {
 
 namespace {
 
-using Piece = std::span<const ArrayPiece>::iterator;
+using PieceIterator = std::span<const ArrayPiece>::iterator;
 
 // The last piece that begins at `byte` or before it.
-Piece PieceOf(const TypedArray& array, uint64_t byte) {
+PieceIterator PieceOf(const TypedArray& array, uint64_t byte) {
   return std::upper_bound(array.pieces.begin(), array.pieces.end(), byte,
                           [](uint64_t at, const ArrayPiece& piece) { return at < piece.begin; }) -
          1;
 }
 
-uint64_t EndOf(const TypedArray& array, Piece piece) {
+uint64_t EndOf(const TypedArray& array, PieceIterator piece) {
   return piece + 1 == array.pieces.end() ? array.count * ElementSize(array.type) : (piece + 1)->begin;
 }
 
@@ -24,7 +24,7 @@ uint64_t EndOf(const TypedArray& array, Piece piece) {
 ElementRun RunInPieces(const TypedArray& array, uint64_t i) {
   const uint64_t size = ElementSize(array.type);
   if (i >= array.count) return {};
-  const Piece piece = PieceOf(array, i * size);
+  const PieceIterator piece = PieceOf(array, i * size);
   const uint64_t first = (piece->begin + size - 1) / size;
   const uint64_t end = EndOf(array, piece) / size;
   if (first > i || i >= end) return {};
@@ -35,7 +35,7 @@ void GatherElement(const TypedArray& array, uint64_t i, std::byte* room) {
   const uint64_t size = ElementSize(array.type);
   uint64_t at = i * size;
   const uint64_t end = at + size;
-  for (Piece piece = PieceOf(array, at); at < end; ++piece) {
+  for (PieceIterator piece = PieceOf(array, at); at < end; ++piece) {
     const uint64_t n = std::min(end, EndOf(array, piece)) - at;
     room = std::copy_n(piece->data + (at - piece->begin), n, room);
     at += n;

@@ -24,7 +24,7 @@ double PredictInline(const CostTable& costs, const RouteRequest& request) {
 
 double Callers(const RouteRequest& request) { return static_cast<double>(std::max<uint64_t>(request.callers, 1)); }
 
-size_t Gpus(const RouteRequest& request) { return std::min(request.gpus.size(), kMaxGpus); }
+size_t GpuCount(const RouteRequest& request) { return std::min(request.gpus.size(), kMaxGpus); }
 
 // Keeps the route that ends first; the earlier of equals.
 class Best {
@@ -78,7 +78,7 @@ double CommonEnd(absl::Span<const Worker> workers) {
 }
 
 void OfferGpu(const CostTable& costs, const RouteRequest& request, Route route, Best& best) {
-  for (size_t i = 0; i < Gpus(request); ++i) {
+  for (size_t i = 0; i < GpuCount(request); ++i) {
     const GpuLoad& gpu = request.gpus[i];
     best.Offer(route, gpu.device, gpu.backlog_ns, Predict(costs, route, gpu.device, request));
   }
@@ -86,7 +86,7 @@ void OfferGpu(const CostTable& costs, const RouteRequest& request, Route route, 
 
 // What cutting gains is measured on idle GPUs; what the backlog adds to that is arithmetic.
 void OfferAllGpus(const CostTable& costs, const RouteRequest& request, Best& best) {
-  if (Gpus(request) < 2 || request.rows < uint64_t{2} * kGroupRows) return;
+  if (GpuCount(request) < 2 || request.rows < uint64_t{2} * kGroupRows) return;
   const double idle_ns = Predict(costs, Route::kAllGpus, request.gpus[0].device, request);
   const double shared_ns = ShareOverGpus(costs, request).end_ns;
   if (idle_ns < kNever || request.route != Route::kAuto) {
@@ -128,7 +128,7 @@ void Offer(const CostTable& costs, const RouteRequest& request, Route route, Bes
 
 Shares ShareOverGpus(const CostTable& costs, const RouteRequest& request) {
   std::array<Worker, kMaxGpus> workers;
-  const size_t gpus = Gpus(request);
+  const size_t gpus = GpuCount(request);
   for (size_t i = 0; i < gpus; ++i) workers[i] = WorkerOf(costs, request, request.gpus[i]);
   Shares shares;
   shares.end_ns = CommonEnd(absl::MakeConstSpan(workers.data(), gpus));

@@ -15,12 +15,12 @@ namespace widelane {
 namespace {
 
 // A message travels three times (percent-encoded, in the status of the details, in the violation).
-constexpr size_t kMostMessageBytes = 800;
+constexpr size_t kMostStatusBytes = 800;
 constexpr int kRetryMilliseconds = 100;
 
 std::string Bounded(absl::string_view message) {
-  if (message.size() <= kMostMessageBytes) return std::string(message);
-  return absl::StrCat(message.substr(0, kMostMessageBytes), "...");
+  if (message.size() <= kMostStatusBytes) return std::string(message);
+  return absl::StrCat(message.substr(0, kMostStatusBytes), "...");
 }
 
 bool MayRetry(const absl::Status& status) {

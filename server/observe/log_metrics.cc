@@ -21,7 +21,7 @@ prometheus::MetricFamily Counter(const char* name, const char* help) {
   return family;
 }
 
-void Add(prometheus::MetricFamily& family, const std::atomic<uint64_t>& count) {
+void AddCount(prometheus::MetricFamily& family, const std::atomic<uint64_t>& count) {
   family.metric.emplace_back().counter.value = static_cast<double>(count.load(std::memory_order_relaxed));
 }
 
@@ -36,13 +36,13 @@ void CountLineHeldBack() { held_back.fetch_add(1, std::memory_order_relaxed); }
 std::vector<prometheus::MetricFamily> CollectLogMetrics() {
   prometheus::MetricFamily written = Counter("widelane_log_lines_total", "Lines written to the log.");
   for (size_t level = 0; level < spdlog::level::off; ++level) {
-    Add(written, lines[level]);
+    AddCount(written, lines[level]);
     const auto name = spdlog::level::to_string_view(static_cast<spdlog::level::level_enum>(level));
     written.metric.back().label.push_back({"level", std::string(name.data(), name.size())});
   }
   prometheus::MetricFamily held =
       Counter("widelane_log_lines_held_back_total", "Lines not written because the same had been many times.");
-  Add(held, held_back);
+  AddCount(held, held_back);
   return {std::move(written), std::move(held)};
 }
 

@@ -13,7 +13,7 @@ namespace widelane {
 
 namespace {
 
-class Families {
+class ProcessFamilies {
  public:
   void Add(const char* name, const char* help, prometheus::MetricType type, double value) {
     prometheus::ClientMetric metric;
@@ -63,7 +63,7 @@ std::vector<double> StatFields() {
   return values;
 }
 
-void AddStat(Families& families) {
+void AddStat(ProcessFamilies& families) {
   constexpr size_t kUserTime = 14 - 3;
   constexpr size_t kSystemTime = 15 - 3;
   constexpr size_t kThreads = 20 - 3;
@@ -86,7 +86,7 @@ void AddStat(Families& families) {
   }
 }
 
-void AddFiles(Families& families) {
+void AddFiles(ProcessFamilies& families) {
   std::error_code error;
   size_t open = 0;
   for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end; it.increment(error))
@@ -102,7 +102,7 @@ void AddFiles(Families& families) {
 }  // namespace
 
 std::vector<prometheus::MetricFamily> CollectProcessMetrics() {
-  Families families;
+  ProcessFamilies families;
   AddStat(families);
   AddFiles(families);
   return families.Take();

@@ -12,7 +12,7 @@ namespace widelane {
 
 namespace {
 
-double Milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+double InMilliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ bool RequestLog::PassSlow() {
 void RequestLog::TellSlow(const SlowRequest& request) {
   const v1::StageTimes& times = request.times;
   nlohmann::ordered_json fields;
-  fields["total_ms"] = Milliseconds(times.total_ns());
+  fields["total_ms"] = InMilliseconds(times.total_ns());
   fields["method"] = kMethodNames[static_cast<size_t>(request.method)];
   fields["model"] = std::string(request.model);
   fields["version"] = std::string(request.version);
@@ -37,13 +37,13 @@ void RequestLog::TellSlow(const SlowRequest& request) {
   fields["rows"] = request.rows;
   fields["entries"] = request.entries;
   fields["priority"] = std::string(request.priority);
-  fields["queue_ms"] = Milliseconds(times.queue_ns());
-  fields["pack_ms"] = Milliseconds(times.pack_ns());
-  fields["launch_ms"] = Milliseconds(times.launch_ns());
-  fields["transfer_in_ms"] = Milliseconds(times.transfer_in_ns());
-  fields["compute_ms"] = Milliseconds(times.compute_ns());
-  fields["transfer_out_ms"] = Milliseconds(times.transfer_out_ns());
-  fields["reply_ms"] = Milliseconds(times.reply_ns());
+  fields["queue_ms"] = InMilliseconds(times.queue_ns());
+  fields["pack_ms"] = InMilliseconds(times.pack_ns());
+  fields["launch_ms"] = InMilliseconds(times.launch_ns());
+  fields["transfer_in_ms"] = InMilliseconds(times.transfer_in_ns());
+  fields["compute_ms"] = InMilliseconds(times.compute_ns());
+  fields["transfer_out_ms"] = InMilliseconds(times.transfer_out_ns());
+  fields["reply_ms"] = InMilliseconds(times.reply_ns());
   fields["batches"] = times.batches();
   fields["batch_rows"] = times.batch_rows();
   if (!times.device().empty()) fields["device"] = times.device();

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 size_t RowsOf(const v1::ScoreRequest& request) { return request.rows().row_lengths().data().size() / sizeof(uint16_t); }
 
 // The score of a row is its first feature.
-void Answer(const v1::ScoreRequest& request, v1::ScoreReply& reply) {
+void AnswerWithFeatures(const v1::ScoreRequest& request, v1::ScoreReply& reply) {
   const size_t rows = RowsOf(request);
   const size_t entries = request.rows().indices().data().size() / sizeof(uint16_t);
   reply.set_version("1");
@@ -86,7 +86,7 @@ class Service final : public v1::Scoring::Service {
   }
 
   Handler on_score = [](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
-    Answer(request, reply);
+    AnswerWithFeatures(request, reply);
     return grpc::Status::OK;
   };
   int stream_requests = -1;  // until a stream is ended; -1: never
@@ -160,7 +160,7 @@ TEST_F(BenchLoad, OpenLoopChargesAServerThatStallsForTheCallsItKeptBack) {
   std::atomic<bool> stalled{false};
   service_.on_score = [&](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
     if (!stalled.exchange(true)) std::this_thread::sleep_for(200ms);
-    Answer(request, reply);
+    AnswerWithFeatures(request, reply);
     return grpc::Status::OK;
   };
   load_.concurrency = load_.connections = load_.threads = 1;
@@ -200,7 +200,7 @@ TEST_F(BenchLoad, CountsErrorsByCode) {
     std::atomic<int> count{0};
     service_.on_score = [&](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
       if (++count % 4 == 0) return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full");
-      Answer(request, reply);
+      AnswerWithFeatures(request, reply);
       return grpc::Status::OK;
     };
     const LoadResult result = Run();
@@ -212,7 +212,7 @@ TEST_F(BenchLoad, CountsErrorsByCode) {
 
 TEST_F(BenchLoad, NoticesRepliesThatAreWrong) {
   service_.on_score = [&](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
-    Answer(request, reply);
+    AnswerWithFeatures(request, reply);
     reply.set_rows(reply.rows() + 1);
     return grpc::Status::OK;
   };
@@ -223,7 +223,7 @@ TEST_F(BenchLoad, NoticesRepliesThatAreWrong) {
 
   std::atomic<int> count{0};
   service_.on_score = [&](const v1::ScoreRequest& request, v1::ScoreReply& reply) {
-    Answer(request, reply);
+    AnswerWithFeatures(request, reply);
     reply.set_scores(0, static_cast<float>(++count));
     return grpc::Status::OK;
   };

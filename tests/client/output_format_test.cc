@@ -22,7 +22,7 @@ std::string Lines(const std::string& outputs, const client::ScoreReply& reply, u
   return status.ok() ? text : std::string(status.message());
 }
 
-client::ScoreReply Reply() {
+client::ScoreReply TwoRows() {
   client::ScoreReply reply;
   reply.rows = 2;
   reply.outputs = 2;
@@ -36,10 +36,10 @@ client::ScoreReply Reply() {
 }
 
 TEST(OutputFormat, PrintsOneLineARow) {
-  EXPECT_EQ(Lines("scores", Reply(), 2), "0.100000001 1\n-2.5 9.99999968e-21\n");
-  EXPECT_EQ(Lines("raw", Reply(), 2), "0.10000000000000001 0.33333333333333331\n5 1.0000000000000001e+300\n");
-  EXPECT_EQ(Lines("labels,probabilities", Reply(), 2), "a 0.25 0.75\nb 1 0\n");
-  EXPECT_EQ(Lines("top:1,labels", Reply(), 2), "1:1 a\n0:-2.5 b\n");
+  EXPECT_EQ(Lines("scores", TwoRows(), 2), "0.100000001 1\n-2.5 9.99999968e-21\n");
+  EXPECT_EQ(Lines("raw", TwoRows(), 2), "0.10000000000000001 0.33333333333333331\n5 1.0000000000000001e+300\n");
+  EXPECT_EQ(Lines("labels,probabilities", TwoRows(), 2), "a 0.25 0.75\nb 1 0\n");
+  EXPECT_EQ(Lines("top:1,labels", TwoRows(), 2), "1:1 a\n0:-2.5 b\n");
 }
 
 TEST(OutputFormat, PrintsNothingForNoRows) { EXPECT_EQ(Lines("scores,labels", {}, 0), ""); }
@@ -53,7 +53,7 @@ TEST(OutputFormat, RefusesUnknownAndRepeatedWords) {
 }
 
 TEST(OutputFormat, RefusesRepliesThatDoNotFit) {
-  client::ScoreReply reply = Reply();
+  client::ScoreReply reply = TwoRows();
   EXPECT_THAT(Lines("scores", reply, 3), HasSubstr("the reply has 2 rows, 3 were sent"));
   reply.labels.pop_back();
   EXPECT_THAT(Lines("labels", reply, 2), HasSubstr("the reply has 1 labels for 2 rows"));

@@ -22,7 +22,7 @@ namespace {
 using test::CsrArrays;
 using test::Row;
 
-constexpr CsrLimits kLimits = {.max_rows = 100, .max_entries = 50, .max_row_entries = 10};
+constexpr CsrLimits kContextLimits = {.max_rows = 100, .max_entries = 50, .max_row_entries = 10};
 
 void ExpectRefused(const absl::Status& status, const std::string& field, const std::string& words) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -37,7 +37,9 @@ class ContextsTest : public ::testing::Test {
     RowContexts contexts{contexts_.view(), TypedArray::Of(ElementType::kU16, of_.data(), of_.size())};
     return contexts;
   }
-  absl::Status Check(const RowContexts& contexts) { return CheckContexts(contexts, rows_.view(), kLimits).status(); }
+  absl::Status Check(const RowContexts& contexts) {
+    return CheckContexts(contexts, rows_.view(), kContextLimits).status();
+  }
 
   const CsrArrays rows_{{{{0, 3}, {1, -2}}, {}, {{2}, {8}}}, true};
   const CsrArrays contexts_{{{{1}, {4}}, {{0, 2}, {0.5, 0.25}}}, true};
@@ -45,7 +47,7 @@ class ContextsTest : public ::testing::Test {
 };
 
 TEST_F(ContextsTest, AreCounted) {
-  const auto shape = CheckContexts(Contexts(), rows_.view(), kLimits);
+  const auto shape = CheckContexts(Contexts(), rows_.view(), kContextLimits);
   ASSERT_TRUE(shape.ok()) << shape.status();
   EXPECT_EQ(shape->rows, 2U);
   EXPECT_EQ(shape->entries, 3U);
@@ -59,7 +61,7 @@ TEST_F(ContextsTest, AreRefusedWithTheirOwnNames) {
   contexts.features.indices.count = 2;
   contexts.features.values->count = 2;
   ExpectRefused(Check(contexts), "contexts.indptr[2]", "outside the 2 indices");
-  CsrLimits limits = kLimits;
+  CsrLimits limits = kContextLimits;
   limits.max_rows = 1;
   const absl::Status many = CheckContexts(Contexts(), rows_.view(), limits).status();
   EXPECT_TRUE(absl::IsResourceExhausted(many)) << many;
@@ -87,13 +89,13 @@ TEST_F(ContextsTest, ARowIsNotTooLongWithItsContext) {
   const CsrArrays longer({{std::vector<uint32_t>(5, 1), {}}, {std::vector<uint32_t>(4, 1), {}}}, false);
   RowContexts contexts{longer.view(), TypedArray::Of(ElementType::kU16, of_.data(), of_.size())};
   of_ = {1, 1, 1};
-  EXPECT_TRUE(CheckContexts(contexts, rows.view(), kLimits).ok());
+  EXPECT_TRUE(CheckContexts(contexts, rows.view(), kContextLimits).ok());
   of_ = {1, 1, 0};
-  ExpectRefused(CheckContexts(contexts, rows.view(), kLimits).status(), "context_of[2]",
+  ExpectRefused(CheckContexts(contexts, rows.view(), kContextLimits).status(), "context_of[2]",
                 "row 2 has 6 entries and its context 5, the limit on entries of a row is 10");
   const CsrArrays one({{std::vector<uint32_t>(5, 1), {}}}, false);
   contexts = {one.view(), std::nullopt};
-  ExpectRefused(CheckContexts(contexts, rows.view(), kLimits).status(), "contexts", "row 0 has 6 entries");
+  ExpectRefused(CheckContexts(contexts, rows.view(), kContextLimits).status(), "contexts", "row 0 has 6 entries");
 }
 
 TEST_F(ContextsTest, EntriesAreCheckedAsThoseOfRows) {

@@ -17,7 +17,7 @@ namespace {
 constexpr CsrLimits kLimits = {.max_rows = 100, .max_entries = 50, .max_row_entries = 20};
 
 template <typename T>
-TypedArray Array(ElementType type, const std::vector<T>& data) {
+TypedArray ArrayOf(ElementType type, const std::vector<T>& data) {
   return TypedArray::Of(type, data.data(), data.size());
 }
 
@@ -25,19 +25,19 @@ TypedArray Array(ElementType type, const std::vector<T>& data) {
 class CheckShapeTest : public ::testing::Test {
  protected:
   CheckShapeTest() {
-    csr_.indices = Array(ElementType::kU32, indices_);
-    csr_.values = Array(ElementType::kF32, values_);
+    csr_.indices = ArrayOf(ElementType::kU32, indices_);
+    csr_.values = ArrayOf(ElementType::kF32, values_);
   }
 
   absl::StatusOr<CsrShape> WithIndptr(std::vector<int64_t> indptr) {
     indptr_ = std::move(indptr);
-    csr_.indptr = Array(ElementType::kI64, indptr_);
+    csr_.indptr = ArrayOf(ElementType::kI64, indptr_);
     return CheckShape(csr_, kLimits);
   }
 
   absl::StatusOr<CsrShape> WithLengths(std::vector<uint32_t> lengths) {
     lengths_ = std::move(lengths);
-    csr_.row_lengths = Array(ElementType::kU32, lengths_);
+    csr_.row_lengths = ArrayOf(ElementType::kU32, lengths_);
     return CheckShape(csr_, kLimits);
   }
 
@@ -117,7 +117,7 @@ TEST_F(CheckShapeTest, RefusesElementTypesThatDoNotFit) {
   ExpectRefused(CheckShape(csr_, kLimits), "values", "i32");
   csr_.values->type = ElementType::kF32;
   csr_.indptr.reset();
-  csr_.row_lengths = Array(ElementType::kI32, indices_);
+  csr_.row_lengths = ArrayOf(ElementType::kI32, indices_);
   ExpectRefused(CheckShape(csr_, kLimits), "row_lengths", "i32");
 }
 
@@ -125,18 +125,18 @@ TEST_F(CheckShapeTest, TakesEveryTypeOfOffset) {
   const std::vector<int32_t> i32 = {0, 2, 5};
   const std::vector<uint32_t> u32 = {0, 2, 5};
   const std::vector<uint16_t> u16 = {2, 3};
-  csr_.indptr = Array(ElementType::kI32, i32);
+  csr_.indptr = ArrayOf(ElementType::kI32, i32);
   EXPECT_EQ(CheckShape(csr_, kLimits)->rows, 2U);
-  csr_.indptr = Array(ElementType::kU32, u32);
+  csr_.indptr = ArrayOf(ElementType::kU32, u32);
   EXPECT_EQ(CheckShape(csr_, kLimits)->rows, 2U);
   csr_.indptr.reset();
-  csr_.row_lengths = Array(ElementType::kU16, u16);
+  csr_.row_lengths = ArrayOf(ElementType::kU16, u16);
   EXPECT_EQ(CheckShape(csr_, kLimits)->rows, 2U);
 }
 
 TEST_F(CheckShapeTest, RefusesNegativeNarrowOffsets) {
   const std::vector<int32_t> i32 = {0, -2, 5};
-  csr_.indptr = Array(ElementType::kI32, i32);
+  csr_.indptr = ArrayOf(ElementType::kI32, i32);
   ExpectRefused(CheckShape(csr_, kLimits), "indptr[1]", "is -2");
 }
 
@@ -151,7 +151,7 @@ TEST_F(CheckShapeTest, TakesUnalignedBytes) {
 TEST_F(CheckShapeTest, NamesTheLimitThatIsPassed) {
   const std::vector<uint32_t> many(51);
   csr_.values.reset();
-  csr_.indices = Array(ElementType::kU32, many);
+  csr_.indices = ArrayOf(ElementType::kU32, many);
   const auto entries = WithIndptr({0, 51});
   EXPECT_EQ(entries.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(entries.status().message(), "50")) << entries.status();
@@ -170,12 +170,12 @@ TEST_F(CheckShapeTest, HoldsTheProofsBoundWhateverTheLimits) {
   const std::vector<uint16_t> zeros(kMaxRowEntries + 1);
   const CsrLimits open = {.max_rows = 10, .max_entries = ~uint64_t{0}, .max_row_entries = ~uint64_t{0}};
   CsrView csr;
-  csr.indices = Array(ElementType::kU16, zeros);
+  csr.indices = ArrayOf(ElementType::kU16, zeros);
   const std::vector<uint32_t> offsets = {0, static_cast<uint32_t>(zeros.size())};
-  csr.indptr = Array(ElementType::kU32, offsets);
+  csr.indptr = ArrayOf(ElementType::kU32, offsets);
   ExpectRefused(CheckShape(csr, open), "indptr[0]", "16777215");
   const std::vector<uint32_t> two = {0, 1, static_cast<uint32_t>(zeros.size())};
-  csr.indptr = Array(ElementType::kU32, two);
+  csr.indptr = ArrayOf(ElementType::kU32, two);
   EXPECT_TRUE(CheckShape(csr, open).ok());
 }
 
@@ -183,9 +183,9 @@ TEST(RowCursor, WalksBothForms) {
   const std::vector<uint32_t> offsets = {0, 2, 2, 5};
   const std::vector<uint16_t> lengths = {2, 0, 3};
   CsrView by_offset;
-  by_offset.indptr = Array(ElementType::kU32, offsets);
+  by_offset.indptr = ArrayOf(ElementType::kU32, offsets);
   CsrView by_length;
-  by_length.row_lengths = Array(ElementType::kU16, lengths);
+  by_length.row_lengths = ArrayOf(ElementType::kU16, lengths);
   for (const CsrView& csr : {by_offset, by_length}) {
     RowCursor cursor(csr);
     uint64_t begin = 0;

@@ -32,7 +32,7 @@ SumShape Shape(uint32_t outputs, uint32_t rows = 1000, uint32_t entries = 40000)
           .shared_bytes = kSharedBytes};
 }
 
-std::vector<uint32_t> RowBegin(const std::vector<uint32_t>& lengths, uint32_t first) {
+std::vector<uint32_t> RowBeginFrom(const std::vector<uint32_t>& lengths, uint32_t first) {
   std::vector<uint32_t> begin = {first};
   for (const uint32_t length : lengths) begin.push_back(begin.back() + length);
   return begin;
@@ -178,7 +178,7 @@ TEST(LaunchPlanTest, SharedMemoryIsForManyEntriesAndWeightsThatFit) {
 }
 
 TEST(LaunchPlanTest, ShortRowsAreNotCut) {
-  const std::vector<uint32_t> begin = RowBegin({0, 3, RowLimit(1), 0}, 5);
+  const std::vector<uint32_t> begin = RowBeginFrom({0, 3, RowLimit(1), 0}, 5);
   const PieceCount count = CutLongRows(1, begin.data(), 0, 4, 5, nullptr, nullptr);
   EXPECT_EQ(count.pieces, 0U);
   EXPECT_EQ(count.long_rows, 0U);
@@ -187,7 +187,7 @@ TEST(LaunchPlanTest, ShortRowsAreNotCut) {
 
 // Cuts `lengths` but the first `first_row` and checks that the pieces cover the long rows, in order and without a gap.
 void ExpectCut(uint32_t outputs, const std::vector<uint32_t>& lengths, uint32_t first_row = 0) {
-  const std::vector<uint32_t> begin = RowBegin(lengths, 11);
+  const std::vector<uint32_t> begin = RowBeginFrom(lengths, 11);
   const size_t room = MaxPieces(begin.back() - begin[first_row]);
   std::vector<Piece> pieces(room);
   std::vector<uint32_t> long_rows(room);

@@ -20,7 +20,7 @@
 namespace widelane::cpu {
 namespace {
 
-using Random = std::mt19937_64;
+using Generator = std::mt19937_64;
 
 struct Case {
   WeightType type = WeightType::kFloat32;
@@ -35,18 +35,18 @@ struct Case {
   std::vector<uint32_t> lengths;
 };
 
-float Wild(Random& random, const Case& about) {
+float Wild(Generator& random, const Case& about) {
   std::uniform_real_distribution<double> sign(-1, 1);
   std::uniform_real_distribution<double> exponent(about.low, about.high);
   return static_cast<float>(sign(random) * std::exp2(exponent(random)));
 }
 
-uint16_t FiniteHalf(Random& random) { return static_cast<uint16_t>(random() & 0xBBFF); }
+uint16_t FiniteHalf(Generator& random) { return static_cast<uint16_t>(random() & 0xBBFF); }
 
 // A model and a batch, with what comes out by the book.
 class Sample {
  public:
-  Sample(const Case& about, Random& random) : about_(about) {
+  Sample(const Case& about, Generator& random) : about_(about) {
     MakeWeights(random);
     MakeRows(random);
     for (uint32_t row = 0; row < about_.lengths.size(); ++row) ScoreByTheBook(row);
@@ -87,7 +87,7 @@ class Sample {
 
  private:
   // Bytes to the next multiple of four: what kernels may read.
-  void MakeWeights(Random& random) {
+  void MakeWeights(Generator& random) {
     const size_t count = (about_.features + 1) * about_.outputs;
     const size_t size = WeightSize(about_.type);
     weights_.resize((count * size + 3) / 4 * 4);
@@ -111,7 +111,7 @@ class Sample {
     }
   }
 
-  void MakeRows(Random& random) {
+  void MakeRows(Generator& random) {
     begin_.push_back(0);
     for (const uint32_t length : about_.lengths) {
       float largest = 0;
@@ -228,7 +228,7 @@ class RowKernelsTest : public ::testing::TestWithParam<InstructionSet> {
   }
 
   RowKernels kernels_{};
-  Random random_{42};
+  Generator random_{42};
 };
 
 std::string NameOf(const ::testing::TestParamInfo<InstructionSet>& set) {

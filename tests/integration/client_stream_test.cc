@@ -22,10 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TestServer::Models OneModel() { return {{"id1", Id1()}}; }
-
 // Rows and contexts that live as long as requests are made of them.
-struct Sent {
+struct SentValue {
   client::Rows rows;
   client::Rows contexts;
   std::vector<uint32_t> context_of;
@@ -41,8 +39,8 @@ struct Sent {
   }
 };
 
-Sent OneValue(float value) {
-  Sent sent;
+SentValue OneValue(float value) {
+  SentValue sent;
   Require(sent.rows.Add({0}, {value}), "a row");
   return sent;
 }
@@ -56,7 +54,7 @@ TEST(ClientStreamTest, AnswersInTheOrderInWhichTheyAreDone) {
   std::mutex mutex;
   std::vector<float> order;
   const auto send = [&](float value, client::Priority priority) {
-    const Sent sent = OneValue(value);
+    const SentValue sent = OneValue(value);
     client::ScoreRequest request = sent.Request("id1");
     request.priority = priority;
     stream->Score(request, [&](const absl::StatusOr<client::ScoreReply>& reply) {
@@ -107,7 +105,7 @@ TEST(ClientStreamTest, GivesTheBitsOfPlainNumbersInEveryEncoding) {
           plain.add_plain_indptr(plain.plain_indices_size());
         }
       };
-      Sent sent;
+      SentValue sent;
       v1::ScoreRequest plain;
       plain.set_model("wide");
       plain.add_outputs(v1::RAW);

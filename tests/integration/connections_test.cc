@@ -18,8 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-TestServer::Models OneModel() { return {{"id1", Id1()}}; }
-
 // A client that pings as often as it can, whether it has calls or not.
 std::shared_ptr<grpc::Channel> PingingChannel(const std::string& address) {
   grpc::ChannelArguments arguments;

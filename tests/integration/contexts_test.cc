@@ -12,14 +12,14 @@
 namespace widelane::test {
 namespace {
 
-constexpr int64_t kFeatures = 500;
-constexpr uint32_t kOutputs = 7;
+constexpr int64_t kContextFeatures = 500;
+constexpr uint32_t kContextOutputs = 7;
 
 std::shared_ptr<const Model> Wide(uint32_t outputs, Link link) {
-  ModelSpec spec{.features = kFeatures, .outputs = outputs, .link = link};
+  ModelSpec spec{.features = kContextFeatures, .outputs = outputs, .link = link};
   std::mt19937 random(7);
   std::normal_distribution<float> weight;
-  for (int64_t i = 0; i < kFeatures * outputs; ++i) spec.weights.push_back(weight(random));
+  for (int64_t i = 0; i < kContextFeatures * outputs; ++i) spec.weights.push_back(weight(random));
   for (uint32_t k = 0; k < std::max(outputs, 2U); ++k) spec.labels.push_back("label " + std::to_string(k));
   return MakeModel(spec);
 }
@@ -29,7 +29,7 @@ std::vector<WireRow> RandomRows(size_t count, size_t longest, bool ones, std::mt
   std::lognormal_distribution<float> value(0, 4);
   for (WireRow& row : rows) {
     for (size_t length = random() % (longest + 1); length > 0; --length) {
-      row.push_back({static_cast<int64_t>(random() % kFeatures), ones ? 1.0F : value(random)});
+      row.push_back({static_cast<int64_t>(random() % kContextFeatures), ones ? 1.0F : value(random)});
     }
   }
   return rows;
@@ -82,7 +82,7 @@ class ContextsTest : public ::testing::Test {
   }
 
   std::mt19937 random_{20240919};
-  TestServer server_{{{"one", Wide(1, Link::kSigmoid)}, {"many", Wide(kOutputs, Link::kSoftmax)}}};
+  TestServer server_{{{"one", Wide(1, Link::kSigmoid)}, {"many", Wide(kContextOutputs, Link::kSoftmax)}}};
 };
 
 TEST_F(ContextsTest, OneContextOfAllRows) {
@@ -146,19 +146,19 @@ TEST_F(ContextsTest, WhatIsWrongIsNamed) {
   request.clear_plain_context_of();
   ExpectBadField(server_.Score(request).status, "context_of");
   request = good;
-  request.mutable_contexts()->set_plain_indices(1, kFeatures);
+  request.mutable_contexts()->set_plain_indices(1, kContextFeatures);
   ExpectBadField(server_.Score(request).status, "contexts.indices[1]");
   request = good;
   request.mutable_contexts()->set_plain_values(0, std::numeric_limits<float>::infinity());
   ExpectBadField(server_.Score(request).status, "contexts.values[0]");
   request = good;
-  request.mutable_contexts()->set_features(kFeatures + 1);
+  request.mutable_contexts()->set_features(kContextFeatures + 1);
   ExpectBadField(server_.Score(request).status, "contexts.features");
   request = good;
   request.mutable_contexts()->set_plain_indptr(1, 5);
   ExpectBadField(server_.Score(request).status, "contexts.indptr");
   request = good;
-  request.mutable_rows()->set_plain_indices(1, kFeatures);
+  request.mutable_rows()->set_plain_indices(1, kContextFeatures);
   ExpectBadField(server_.Score(request).status, "rows.indices[1]");
   request = good;
   request.set_priority(static_cast<v1::Priority>(4));

@@ -18,8 +18,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-TestServer::Models OneModel() { return {{"id1", Id1()}}; }
-
 void OneRowABatch(ServerConfig& config) { config.batching.max_rows = 1; }
 
 StatusCode CodeOf(const v1::StreamReply& reply) { return static_cast<StatusCode>(reply.error().code()); }

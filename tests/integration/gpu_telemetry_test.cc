@@ -16,8 +16,6 @@
 namespace widelane::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
-
 std::unique_ptr<TestServer> Serve(const TestServer::Configure& configure) {
   std::vector<std::unique_ptr<Device>> devices;
   const auto control = std::make_shared<FakeDeviceControl>();

@@ -22,7 +22,6 @@ namespace widelane::test {
 namespace {
 
 const std::vector<std::string> kReadyNames = {"", "readiness", "widelane.v1.Scoring"};
-constexpr std::chrono::seconds kPatience{30};
 
 class HealthTest : public ::testing::Test {
  protected:

@@ -95,14 +95,14 @@ class HugeRowTest : public ::testing::TestWithParam<Way> {};
 
 // A million features of weight 0.1 and bias -100000; a row with all of them sums to next to nothing.
 TEST_P(HugeRowTest, SumsExactlyAloneAndAmongShortRows) {
-  constexpr uint32_t kFeatures = 1'000'000;
-  TestServer server({{"tenth", MakeModel({.features = kFeatures,
-                                          .weights = std::vector<float>(kFeatures, 0.1f),
+  constexpr uint32_t kWideRow = 1'000'000;
+  TestServer server({{"tenth", MakeModel({.features = kWideRow,
+                                          .weights = std::vector<float>(kWideRow, 0.1f),
                                           .bias = {-100000},
                                           .link = Link::kSigmoid})}});
-  std::vector<uint32_t> indices(kFeatures);
-  for (uint32_t i = 0; i < kFeatures; ++i) indices[i] = i;
-  std::vector<uint32_t> lengths = {kFeatures};
+  std::vector<uint32_t> indices(kWideRow);
+  for (uint32_t i = 0; i < kWideRow; ++i) indices[i] = i;
+  std::vector<uint32_t> lengths = {kWideRow};
   const auto request = [&] {
     v1::Rows rows;
     rows.mutable_indices()->set_type(v1::U32);

@@ -16,7 +16,7 @@
 namespace widelane::test {
 namespace {
 
-constexpr std::chrono::seconds kLimit{kSanitized ? 10 : 2};
+constexpr std::chrono::seconds kTimeLimit{kSanitized ? 10 : 2};
 
 class PortsTest : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class PortsTest : public ::testing::Test {
                                        std::chrono::seconds(30));
     EXPECT_GT(server.exit_code, 0) << server.err;
     EXPECT_LT(server.exit_code, 128) << server.err;
-    EXPECT_LT(server.time, kLimit);
+    EXPECT_LT(server.time, kTimeLimit);
     const std::string log = server.out + server.err;
     EXPECT_NE(log.find(taken), std::string::npos) << log;
     EXPECT_EQ(log.find("marker"), std::string::npos) << log;

@@ -21,7 +21,7 @@ namespace widelane::test {
 namespace {
 
 constexpr int kThreads = kSanitized ? 16 : 32;
-constexpr int kRequests = kSanitized ? 100 : 2000;  // of each thread
+constexpr int kRequestsOfEach = kSanitized ? 100 : 2000;  // of each thread
 constexpr int kChannels = 4;
 constexpr uint32_t kSeed = 4711;
 
@@ -103,7 +103,7 @@ class UnaryCaller : public Caller {
  public:
   using Caller::Caller;
   void Run() override {
-    for (int k = 0; k < kRequests; ++k) One(Draw(k));
+    for (int k = 0; k < kRequestsOfEach; ++k) One(Draw(k));
   }
 
  private:
@@ -135,7 +135,7 @@ class StreamCaller : public Caller {
   void Run() override {
     constexpr size_t kAtOnce = 8;
     stream_.emplace(stub());
-    for (int k = 0; k < kRequests; ++k) {
+    for (int k = 0; k < kRequestsOfEach; ++k) {
       Sent sent = Draw(k);
       const bool cancel = sent.kind == Kind::kCancelled;
       const uint32_t timeout_ms = sent.kind == Kind::kLate ? 1 + Any(3) : 0;
@@ -188,8 +188,8 @@ void ExpectEveryReplyRight(TestServer& server) {
   }
   for (std::thread& thread : threads) thread.join();
 
-  EXPECT_EQ(counts.ok + counts.failed, static_cast<uint64_t>(kThreads) * kRequests);
-  EXPECT_GT(counts.ok, static_cast<uint64_t>(kThreads) * kRequests / 2);
+  EXPECT_EQ(counts.ok + counts.failed, static_cast<uint64_t>(kThreads) * kRequestsOfEach);
+  EXPECT_GT(counts.ok, static_cast<uint64_t>(kThreads) * kRequestsOfEach / 2);
   EXPECT_TRUE(Eventually([&] { return MetricValue(server.Metrics(), "widelane_requests_in_flight") == 0.0; }));
   const std::string page = server.Metrics();
   EXPECT_LE(MetricValue(page, "widelane_rows_total").value_or(-1), static_cast<double>(counts.rows_sent));

@@ -13,12 +13,12 @@
 namespace widelane::test {
 namespace {
 
-constexpr uint64_t kFeatures = 1000;
-constexpr uint32_t kOutputs = 3;
+constexpr uint64_t kRouteFeatures = 1000;
+constexpr uint32_t kRouteOutputs = 3;
 
 std::shared_ptr<const Model> Softmax() {
-  ModelSpec spec{.features = kFeatures, .outputs = kOutputs, .bias = {0.5, -1, 0}, .link = Link::kSoftmax};
-  for (uint64_t i = 0; i < kFeatures * kOutputs; ++i) {
+  ModelSpec spec{.features = kRouteFeatures, .outputs = kRouteOutputs, .bias = {0.5, -1, 0}, .link = Link::kSoftmax};
+  for (uint64_t i = 0; i < kRouteFeatures * kRouteOutputs; ++i) {
     spec.weights.push_back(static_cast<float>((i * 104729) % 2003) / 1000 - 1);
   }
   return MakeModel(spec);
@@ -29,7 +29,7 @@ v1::ScoreRequest RowsOf40(int rows) {
   for (int r = 0; r < rows; ++r) {
     for (int j = 0; j < 40; ++j) {
       wire[static_cast<size_t>(r)].push_back(
-          {(r * 17 + j * 31) % int64_t{kFeatures}, 0.1F * static_cast<float>(j - r % 5)});
+          {(r * 17 + j * 31) % int64_t{kRouteFeatures}, 0.1F * static_cast<float>(j - r % 5)});
     }
   }
   v1::ScoreRequest request = Request("softmax", EncodedRows(wire, {}));

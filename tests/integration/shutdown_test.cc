@@ -18,8 +18,6 @@
 namespace widelane::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
-
 class ShutdownTest : public ::testing::Test {
  protected:
   std::vector<std::string> Arguments(const std::vector<std::string>& more) {

@@ -21,8 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kPatience{30};
-constexpr size_t kRows = 16384;
+constexpr size_t kWideRows = 16384;
 
 TestServer::Models Models() {
   return {{"id1", Id1()}, {"wide", MakeModel({.features = 1, .outputs = 64, .weights = std::vector<float>(64, 1.0F)})}};
@@ -38,12 +37,12 @@ v1::ScoreRequest EmptyRows(const std::string& model, size_t rows) {
 
 // Its reply has 8 MiB, more than a connection holds of what nobody reads.
 v1::ScoreRequest LargeReply() {
-  v1::ScoreRequest request = EmptyRows("wide", kRows);
+  v1::ScoreRequest request = EmptyRows("wide", kWideRows);
   request.add_outputs(v1::RAW);
   return request;
 }
 
-double Metric(const TestServer& server, const std::string& name) {
+double MetricNow(const TestServer& server, const std::string& name) {
   return MetricValue(server.Metrics(), name).value_or(-1);
 }
 
@@ -64,9 +63,9 @@ class StalledClientTest : public ::testing::Test {
 TEST_F(StalledClientTest, AReplyThatNobodyTakesHoldsUpNeitherOthersNorAStop) {
   GenericStream<v1::ScoreRequest, v1::ScoreReply> call(Connect(server_.server().grpc_address()), kScoreMethod);
   ASSERT_TRUE(call.Write(LargeReply()));
-  ASSERT_TRUE(Eventually([&] { return Metric(server_, "widelane_rows_total") == kRows; }));
+  ASSERT_TRUE(Eventually([&] { return MetricNow(server_, "widelane_rows_total") == kWideRows; }));
   for (int i = 0; i < 100; ++i) ExpectNear(server_.Scores(Id1Request({5})), {5}, 0);
-  EXPECT_TRUE(Eventually([&] { return Metric(server_, "widelane_requests_in_flight") == 1; }));
+  EXPECT_TRUE(Eventually([&] { return MetricNow(server_, "widelane_requests_in_flight") == 1; }));
   ExpectToStop();
 }
 
@@ -75,7 +74,7 @@ TEST_F(StalledClientTest, AStreamThatNobodyReadsHoldsUpNeitherOthersNorAStop) {
   ScoreStream stream(*stub);
   const v1::ScoreRequest request = LargeReply();
   for (uint64_t id = 0; id < 3; ++id) ASSERT_TRUE(stream.Send(id, request));
-  ASSERT_TRUE(Eventually([&] { return Metric(server_, "widelane_requests_in_flight") > 0; }));
+  ASSERT_TRUE(Eventually([&] { return MetricNow(server_, "widelane_requests_in_flight") > 0; }));
   for (int i = 0; i < 100; ++i) ExpectNear(server_.Scores(Id1Request({5})), {5}, 0);
   ExpectToStop();
 }
@@ -103,7 +102,7 @@ TEST(GrpcMemoryTest, MoreThanItHoldsIsRefusedOrSlow) {
     });
   }
   for (std::thread& client : clients) client.join();
-  EXPECT_TRUE(Eventually([&] { return Metric(server, "widelane_requests_in_flight") == 0; }));
+  EXPECT_TRUE(Eventually([&] { return MetricNow(server, "widelane_requests_in_flight") == 0; }));
   const auto stub = v1::Scoring::NewStub(Connect(server.server().grpc_address()));
   EXPECT_TRUE(Eventually([&] { return Score(*stub, Id1Request({1})).status.ok(); }));
 }

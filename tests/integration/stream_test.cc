@@ -22,8 +22,6 @@ using grpc::StatusCode;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kPatience{30};
-
 double Metric(const TestServer& server, const std::string& name, const std::vector<std::string>& labels = {}) {
   return MetricValue(server.Metrics(), name, labels).value_or(-1);
 }

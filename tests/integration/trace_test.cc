@@ -28,8 +28,8 @@ constexpr int kOk = 200;
 constexpr int kBadRequest = 400;
 constexpr int kConflict = 409;
 
-HttpReply Trace(TestServer& server, const std::string& seconds) {
-  return HttpGet(server.server().http_address(), "/trace?seconds=" + seconds, std::chrono::seconds(120));
+HttpReply Trace(TestServer& server, const std::string& length) {
+  return HttpGet(server.server().http_address(), "/trace?seconds=" + length, std::chrono::seconds(120));
 }
 
 // A timeline from now until End, which stops the server: so tests need not know how long they take.
@@ -156,8 +156,8 @@ TEST_F(TraceTest, TellsWhatARequestWas) {
 }
 
 TEST_F(TraceTest, RefusesWhatIsNoTime) {
-  for (const char* seconds : {"", "0", "-1", "61", "nan", "soon", "1e9"}) {
-    EXPECT_EQ(Trace(*server_, seconds).status, kBadRequest) << seconds;
+  for (const char* length : {"", "0", "-1", "61", "nan", "soon", "1e9"}) {
+    EXPECT_EQ(Trace(*server_, length).status, kBadRequest) << length;
   }
   EXPECT_EQ(HttpGet(server_->server().http_address(), "/trace").status, kBadRequest);
 }

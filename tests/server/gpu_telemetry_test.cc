@@ -20,7 +20,6 @@ constexpr char kFirst[] = "GPU-00000000-0000-0000-0000-000000000001";
 constexpr char kSecond[] = "GPU-00000000-0000-0000-0000-000000000002";
 constexpr int kNotSupported = 3;
 constexpr int kUnknownError = 999;
-constexpr std::chrono::seconds kPatience{30};
 
 class GpuTelemetryTest : public ::testing::Test {
  protected:
@@ -56,7 +55,7 @@ class GpuTelemetryTest : public ::testing::Test {
 
   template <typename Condition>
   static bool Becomes(const Condition& condition) {
-    return test::Eventually(condition, kPatience);
+    return test::Eventually(condition, test::kPatience);
   }
   bool BecomesUp(bool up, const std::string& device = kFirst) {
     return Becomes([&] { return Value("telemetry_up", device) == (up ? 1.0 : 0.0); });

@@ -56,9 +56,12 @@ inline void ExpectBadField(const grpc::Status& status, const std::string& field,
   EXPECT_EQ(fields[0].rfind(field, 0), 0u) << "the field is " << fields[0] << ": " << status.error_message();
 }
 
+// Long enough for whatever is to happen on a machine that is busy.
+inline constexpr std::chrono::seconds kPatience{30};
+
 // Whether `condition` becomes true within the time.
 template <typename Condition>
-bool Eventually(Condition condition, std::chrono::milliseconds timeout = std::chrono::seconds(30)) {
+bool Eventually(Condition condition, std::chrono::milliseconds timeout = kPatience) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;

@@ -8,9 +8,6 @@
 #include "tests/support/http.h"
 
 namespace widelane::test {
-namespace {
-constexpr std::chrono::seconds kPatience{30};
-}  // namespace
 
 HeldServer::HeldServer(const TestServer::Models& models, const TestServer::Configure& configure, Clock* clock) {
   std::vector<std::unique_ptr<Device>> devices;

@@ -54,4 +54,6 @@ std::vector<float> TestServer::Scores(const v1::ScoreRequest& request) {
 
 std::string TestServer::Metrics() const { return HttpGet(server_->http_address(), "/metrics").body; }
 
+TestServer::Models OneModel() { return {{"id1", Id1()}}; }
+
 }  // namespace widelane::test

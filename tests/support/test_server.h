@@ -51,6 +51,9 @@ class TestServer {
   std::unique_ptr<v1::Scoring::Stub> stub_;
 };
 
+// Id1 by the name id1.
+TestServer::Models OneModel();
+
 }  // namespace widelane::test
 
 #endif  // WIDELANE_TESTS_SUPPORT_TEST_SERVER_H_

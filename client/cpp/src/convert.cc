@@ -37,7 +37,7 @@ v1::Priority ToMessage(Priority priority) {
   return v1::PRIORITY_UNSPECIFIED;
 }
 
-StageTimes FromMessage(const v1::StageTimes& times) {
+StageTimes TimesFrom(const v1::StageTimes& times) {
   using std::chrono::nanoseconds;
   StageTimes result;
   result.queue = nanoseconds(times.queue_ns());
@@ -54,7 +54,7 @@ StageTimes FromMessage(const v1::StageTimes& times) {
   return result;
 }
 
-ModelInfo::State FromMessage(v1::ModelInfo::State state) {
+ModelInfo::State StateFrom(v1::ModelInfo::State state) {
   switch (state) {
     case v1::ModelInfo::LOADING:
       return ModelInfo::State::kLoading;
@@ -93,7 +93,7 @@ ScoreReply FromMessage(const v1::ScoreReply& reply) {
   result.top_scores.assign(reply.top_scores().begin(), reply.top_scores().end());
   result.positive_label = reply.positive_label();
   result.ignored_features = reply.ignored_features();
-  if (reply.has_stage_times()) result.stage_times = FromMessage(reply.stage_times());
+  if (reply.has_stage_times()) result.stage_times = TimesFrom(reply.stage_times());
   return result;
 }
 
@@ -101,7 +101,7 @@ ModelInfo FromMessage(const v1::ModelInfo& info) {
   ModelInfo result;
   result.name = info.name();
   result.version = info.version();
-  result.state = FromMessage(info.state());
+  result.state = StateFrom(info.state());
   result.error = info.error();
   result.features = info.features();
   result.outputs = info.outputs();

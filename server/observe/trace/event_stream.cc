@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
-std::string Quoted(absl::string_view text) {
+std::string JsonString(absl::string_view text) {
   using nlohmann::json;
   return json(std::string(text)).dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -37,7 +37,7 @@ std::string ArgsMember(const Members& args) { return absl::StrCat(R"(,"args":)",
 }  // namespace
 
 Members& Members::Add(absl::string_view name, absl::string_view text) {
-  absl::StrAppend(&text_, text_.empty() ? "" : ",", "\"", name, "\":", Quoted(text));
+  absl::StrAppend(&text_, text_.empty() ? "" : ",", "\"", name, "\":", JsonString(text));
   return *this;
 }
 

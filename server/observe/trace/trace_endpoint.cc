@@ -16,7 +16,7 @@ namespace widelane {
 
 namespace {
 
-constexpr int kOk = 200;
+constexpr int kSent = 200;
 constexpr int kWrongMethod = 405;
 
 int HttpCode(const absl::Status& status) {
@@ -80,7 +80,7 @@ int HandleTrace(mg_connection* connection, void* tracer_pointer) {
     return Refuse(connection, HttpCode(recording.status()), recording.status().message());
   }
   Send(connection, **recording, tracer.devices());
-  return kOk;
+  return kSent;
 }
 
 }  // namespace widelane
