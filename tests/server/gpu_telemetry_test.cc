@@ -16,8 +16,8 @@
 namespace widelane {
 namespace {
 
-constexpr char kFirst[] = "GPU-00000000-0000-0000-0000-000000000001";
-constexpr char kSecond[] = "GPU-00000000-0000-0000-0000-000000000002";
+constexpr char kFirstGpu[] = "GPU-00000000-0000-0000-0000-000000000001";
+constexpr char kSecondGpu[] = "GPU-00000000-0000-0000-0000-000000000002";
 constexpr int kNotSupported = 3;
 constexpr int kUnknownError = 999;
 
@@ -46,7 +46,7 @@ class GpuTelemetryTest : public ::testing::Test {
     }
     return samples;
   }
-  std::optional<double> Value(const std::string& name, const std::string& device = kFirst) {
+  std::optional<double> Value(const std::string& name, const std::string& device = kFirstGpu) {
     const auto samples = Read();
     const auto found = samples.find(name + " " + device);
     if (found == samples.end()) return {};
@@ -57,22 +57,22 @@ class GpuTelemetryTest : public ::testing::Test {
   static bool Becomes(const Condition& condition) {
     return test::Eventually(condition, test::kPatience);
   }
-  bool BecomesUp(bool up, const std::string& device = kFirst) {
+  bool BecomesUp(bool up, const std::string& device = kFirstGpu) {
     return Becomes([&] { return Value("telemetry_up", device) == (up ? 1.0 : 0.0); });
   }
 
   test::CapturedLog log_;
   test::FakeClock clock_;
-  test::FakeNvmlLibrary nvml_{{kFirst, kSecond}};
+  test::FakeNvmlLibrary nvml_{{kFirstGpu, kSecondGpu}};
   GpuTelemetryOptions options_{.library = nvml_.path()};
   std::unique_ptr<GpuTelemetry> telemetry_;
 };
 
 TEST_F(GpuTelemetryTest, ReadsWhatTheLibraryTellsInBaseUnits) {
   nvml_.Set(&FakeNvml::utilization_percent, 42);
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(Becomes([this] { return Read().size() == 10; }));
-  const std::string gpu = kFirst;
+  const std::string gpu = kFirstGpu;
   const std::map<std::string, double> expected = {
       {"telemetry_up " + gpu, 1},
       {"utilization_ratio " + gpu, 0.42},
@@ -91,7 +91,7 @@ TEST_F(GpuTelemetryTest, ReadsWhatTheLibraryTellsInBaseUnits) {
 }
 
 TEST_F(GpuTelemetryTest, ReadsAnewEachPeriod) {
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(BecomesUp(true));
   EXPECT_EQ(Value("utilization_ratio"), 0.0);
   nvml_.Set(&FakeNvml::utilization_percent, 7);
@@ -101,7 +101,7 @@ TEST_F(GpuTelemetryTest, ReadsAnewEachPeriod) {
 
 TEST_F(GpuTelemetryTest, AMissingLibraryIsToldOnce) {
   options_.library = nvml_.path() + ".missing";
-  Start({kFirst, kSecond});
+  Start({kFirstGpu, kSecondGpu});
   ASSERT_TRUE(BecomesUp(false));
   for (int i = 0; i < 3; ++i) clock_.Advance(options_.retry);
   EXPECT_EQ(Read().size(), 2u);
@@ -113,7 +113,7 @@ TEST_F(GpuTelemetryTest, AMissingLibraryIsToldOnce) {
 
 TEST_F(GpuTelemetryTest, AnInitThatFailsIsTriedAgain) {
   nvml_.Set(&FakeNvml::init_code, kUnknownError);
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(BecomesUp(false));
   EXPECT_EQ(Read().size(), 1u);
   nvml_.Set(&FakeNvml::init_code, 0);
@@ -124,7 +124,7 @@ TEST_F(GpuTelemetryTest, AnInitThatFailsIsTriedAgain) {
 }
 
 TEST_F(GpuTelemetryTest, IsLostAndComesBack) {
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(BecomesUp(true));
   nvml_.SetGpuCode(0, kUnknownError);
   for (int i = 0; i < 3; ++i) clock_.Advance(options_.period);
@@ -141,7 +141,7 @@ TEST_F(GpuTelemetryTest, IsLostAndComesBack) {
 TEST_F(GpuTelemetryTest, WhatIsNotSupportedIsAbsent) {
   nvml_.Set(&FakeNvml::utilization_code, kNotSupported);
   nvml_.Set(&FakeNvml::traffic_code, kNotSupported);
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(BecomesUp(true));
   EXPECT_EQ(Read().size(), 7u);
   EXPECT_FALSE(Value("utilization_ratio").has_value());
@@ -150,19 +150,19 @@ TEST_F(GpuTelemetryTest, WhatIsNotSupportedIsAbsent) {
 
 TEST_F(GpuTelemetryTest, OneOfTwoGpusMayFail) {
   nvml_.SetGpuCode(1, kUnknownError);
-  Start({kFirst, kSecond});
-  ASSERT_TRUE(BecomesUp(true, kFirst));
-  EXPECT_TRUE(BecomesUp(false, kSecond));
-  EXPECT_TRUE(Value("temperature_celsius", kFirst).has_value());
-  EXPECT_FALSE(Value("temperature_celsius", kSecond).has_value());
-  EXPECT_TRUE(Becomes([this] { return log_.Count(kSecond) == 1; }));
-  EXPECT_EQ(log_.Count(kFirst), 0);
+  Start({kFirstGpu, kSecondGpu});
+  ASSERT_TRUE(BecomesUp(true, kFirstGpu));
+  EXPECT_TRUE(BecomesUp(false, kSecondGpu));
+  EXPECT_TRUE(Value("temperature_celsius", kFirstGpu).has_value());
+  EXPECT_FALSE(Value("temperature_celsius", kSecondGpu).has_value());
+  EXPECT_TRUE(Becomes([this] { return log_.Count(kSecondGpu) == 1; }));
+  EXPECT_EQ(log_.Count(kFirstGpu), 0);
 }
 
 TEST_F(GpuTelemetryTest, OnlyGpusThatAreUsedAreShown) {
-  Start({kSecond});
-  ASSERT_TRUE(BecomesUp(true, kSecond));
-  for (const auto& [name, value] : Read()) EXPECT_NE(name.find(kSecond), std::string::npos) << name;
+  Start({kSecondGpu});
+  ASSERT_TRUE(BecomesUp(true, kSecondGpu));
+  for (const auto& [name, value] : Read()) EXPECT_NE(name.find(kSecondGpu), std::string::npos) << name;
 }
 
 // CUDA's UUID of an instance has no "MIG-" before it.
@@ -176,7 +176,7 @@ TEST_F(GpuTelemetryTest, FindsMigInstances) {
 
 TEST_F(GpuTelemetryTest, ACallThatHangsHoldsUpNobody) {
   options_.patience = std::chrono::milliseconds(10);
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(BecomesUp(true));
   nvml_.Set(&FakeNvml::hang, 1);
   const int calls = nvml_.Get(&FakeNvml::calls);
@@ -193,7 +193,7 @@ TEST_F(GpuTelemetryTest, ACallThatHangsHoldsUpNobody) {
 }
 
 TEST_F(GpuTelemetryTest, ComesBackAfterACallThatHung) {
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(BecomesUp(true));
   nvml_.Set(&FakeNvml::hang, 1);
   const int calls = nvml_.Get(&FakeNvml::calls);
@@ -209,7 +209,7 @@ TEST_F(GpuTelemetryTest, ComesBackAfterACallThatHung) {
 TEST_F(GpuTelemetryTest, AHangAtTheStartIsShown) {
   options_.patience = std::chrono::milliseconds(10);
   nvml_.Set(&FakeNvml::hang, 1);
-  Start({kFirst});
+  Start({kFirstGpu});
   ASSERT_TRUE(Becomes([this] { return nvml_.Get(&FakeNvml::calls) > 0; }));
   EXPECT_TRUE(Read().empty());
   clock_.Advance(2 * options_.stale);
