@@ -139,7 +139,7 @@ events() {
 
 # What the metrics cost.
 cost() {
-  step cost 120 "$root/tests/bench/metrics_cost.py" "$bin" --json "$out/logs/metrics_cost.json" --variants 'off again,on' --rounds 20
+  step cost 120 "$root/tests/bench/metrics_cost.py" "$bin" --json "$out/logs/metrics_cost.json" --variants 'off again,on' --rounds 6
   if wanted cost; then grep -E '^\|' "$out/logs/cost.log" | tee -a "$summary"; fi
 }
 

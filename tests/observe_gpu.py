@@ -56,6 +56,7 @@ class Server:
         report = json.loads(done.stdout) if done.stdout else None
         if done.returncode != 0 or report is None or report["errors"]:
             self.fail(f"load of {rows} rows: {done.stderr.strip()} {report['errors'] if report else ''}")
+            return None
         return report
 
     def wait_for_load(self):

@@ -1,7 +1,7 @@
 #include "client/cli/tls_options.h"
 
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,9 +10,12 @@ namespace {
 
 absl::Status ReadFile(const std::string& path, std::string& text) {
   if (path.empty()) return absl::OkStatus();
-  std::ifstream in(path, std::ios::binary);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  if (!in || text.empty()) return absl::NotFoundError(absl::StrCat("cannot read ", path, ", or it is empty"));
+  std::ostringstream out;
+  // Fails for what is empty, too.
+  if (!(out << std::ifstream(path, std::ios::binary).rdbuf())) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ", or it is empty"));
+  }
+  text = out.str();
   return absl::OkStatus();
 }
 

@@ -371,7 +371,7 @@ std::vector<Option> MakeOptions() {
           "log-format", "text or json (one object a line)", [](C& c) -> std::string& { return c.log.format; },
           kFormats),
       OneOf(
-          "metrics", "Metrics, at /metrics: true or false; without them nothing is counted",
+          "metrics", "Metrics, at /metrics: true or false; without them no call and no batch is counted",
           [](C& c) -> bool& { return c.metrics.on; }, kBools),
       OneOf(
           "triton-metrics", "Triton's nv_inference_* metrics as well: true or false",

@@ -1,11 +1,17 @@
 #include "server/observe/histogram.h"
 
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
 namespace widelane {
 
 Buckets::Buckets(const std::vector<uint64_t>& bounds) : size_(bounds.size() + 1) {
+  // Wrong bounds would count wrongly without a word.
+  if (bounds.size() > kMostBounds) std::abort();
+  for (size_t i = 1; i < bounds.size(); ++i) {
+    if (bounds[i] / 2 < bounds[i - 1]) std::abort();
+  }
   bounds_.fill(std::numeric_limits<uint64_t>::max());
   std::copy(bounds.begin(), bounds.end(), bounds_.begin());
   for (size_t width = 1; width < kWidths; ++width) {

@@ -1,17 +1,20 @@
 #include "server/tls/key_pair.h"
 
+#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -51,8 +54,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& what, const std::string&
   const auto unreadable = [&] {
     return Problem(what, path, absl::StrCat("cannot be read: ", std::system_category().message(errno)));
   };
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return unreadable();
+  // A FIFO would be waited for.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return unreadable();
+  const File file(fdopen(descriptor, "rb"));
+  struct stat about {};
+  if (fstat(descriptor, &about) != 0) return unreadable();
+  if (!S_ISREG(about.st_mode)) return Problem(what, path, "is no regular file");
   std::string text;
   std::array<char, 4096> part;
   while (const size_t size = std::fread(part.data(), 1, part.size(), file.get())) {
@@ -60,6 +68,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& what, const std::string&
     if (text.size() > kMost) return Problem(what, path, absl::StrCat("is larger than ", kMost, " bytes"));
   }
   if (std::ferror(file.get()) != 0) return unreadable();
+  // gRPC would take that for the end.
+  if (text.find('\0') != std::string::npos) return Problem(what, path, "has a zero byte, which PEM has not");
   return text;
 }
 
@@ -103,15 +113,20 @@ absl::StatusOr<Key> ReadKey(const std::string& path, const std::string& text) {
   return key;
 }
 
+absl::Status UseChain(const TlsConfig& config, const std::vector<Certificate>& chain, SSL_CTX* context) {
+  bool used = SSL_CTX_use_certificate(context, chain.front().get()) == 1;
+  for (size_t i = 1; used && i < chain.size(); ++i) used = SSL_CTX_add1_chain_cert(context, chain[i].get()) == 1;
+  if (used) return absl::OkStatus();
+  return Problem(kCertificate, config.certificate, absl::StrCat("cannot be used: ", Reason()));
+}
+
 // What only shows when both are used: a key of another certificate, and what OpenSSL's security level does not allow.
-absl::Status CheckTogether(const TlsConfig& config, X509* certificate, EVP_PKEY* key) {
+absl::Status CheckTogether(const TlsConfig& config, const std::vector<Certificate>& chain, EVP_PKEY* key) {
   ERR_clear_error();
   const Context context(SSL_CTX_new(TLS_server_method()));
   if (context == nullptr) return absl::InternalError(absl::StrCat("OpenSSL cannot do TLS: ", Reason()));
-  if (SSL_CTX_use_certificate(context.get(), certificate) != 1) {
-    return Problem(kCertificate, config.certificate, absl::StrCat("cannot be used: ", Reason()));
-  }
-  if (X509_check_private_key(certificate, key) != 1) {
+  if (absl::Status status = UseChain(config, chain, context.get()); !status.ok()) return status;
+  if (X509_check_private_key(chain.front().get(), key) != 1) {
     return Problem(kPrivateKey, config.private_key, absl::StrCat("does not fit the certificate ", config.certificate));
   }
   if (SSL_CTX_use_PrivateKey(context.get(), key) != 1) {
@@ -120,20 +135,29 @@ absl::Status CheckTogether(const TlsConfig& config, X509* certificate, EVP_PKEY*
   return absl::OkStatus();
 }
 
-absl::Status CheckClientCa(const TlsConfig& config, const std::string& text) {
-  return ReadCertificates(kClientCa, config.client_ca, text).status();
-}
-
 std::string Serial(X509* certificate) {
   const Number number(ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr));
   const Text text(BN_bn2hex(number.get()));
   return text == nullptr ? "" : text.get();
 }
 
-std::chrono::system_clock::time_point NotAfter(X509* certificate) {
+// Absent for what is no time.
+std::optional<std::chrono::sys_seconds> TimeOf(const ASN1_TIME* text) {
   std::tm time{};
-  ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time);
-  return std::chrono::system_clock::from_time_t(timegm(&time));
+  if (ASN1_TIME_to_tm(text, &time) != 1) return std::nullopt;
+  return std::chrono::sys_seconds(std::chrono::seconds(timegm(&time)));
+}
+
+absl::Status Describe(const TlsConfig& config, X509* certificate, KeyPair& pair) {
+  const auto not_before = TimeOf(X509_get0_notBefore(certificate));
+  const auto not_after = TimeOf(X509_get0_notAfter(certificate));
+  if (!not_before.has_value() || !not_after.has_value()) {
+    return Problem(kCertificate, config.certificate, "does not say when it is valid");
+  }
+  pair.serial = Serial(certificate);
+  pair.not_before = *not_before;
+  pair.not_after = *not_after;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<KeyPair> ReadFiles(const TlsConfig& config) {
@@ -141,7 +165,7 @@ absl::StatusOr<KeyPair> ReadFiles(const TlsConfig& config) {
   if (!certificate.ok()) return certificate.status();
   auto key = ReadFile(kPrivateKey, config.private_key);
   if (!key.ok()) return key.status();
-  KeyPair pair{*std::move(certificate), *std::move(key), "", "", {}};
+  KeyPair pair{*std::move(certificate), *std::move(key), "", "", {}, {}};
   if (config.client_ca.empty()) return pair;
   auto client_ca = ReadFile(kClientCa, config.client_ca);
   if (!client_ca.ok()) return client_ca.status();
@@ -149,22 +173,28 @@ absl::StatusOr<KeyPair> ReadFiles(const TlsConfig& config) {
   return pair;
 }
 
-}  // namespace
-
-absl::StatusOr<KeyPair> ReadKeyPair(const TlsConfig& config) {
+absl::StatusOr<KeyPair> ReadAndCheck(const TlsConfig& config) {
   absl::StatusOr<KeyPair> pair = ReadFiles(config);
   if (!pair.ok()) return pair;
   const auto chain = ReadCertificates(kCertificate, config.certificate, pair->certificate);
   if (!chain.ok()) return chain.status();
   const auto key = ReadKey(config.private_key, pair->private_key);
   if (!key.ok()) return key.status();
-  X509* const own = chain->front().get();
-  if (absl::Status status = CheckTogether(config, own, key->get()); !status.ok()) return status;
+  if (absl::Status status = CheckTogether(config, *chain, key->get()); !status.ok()) return status;
   if (!config.client_ca.empty()) {
-    if (absl::Status status = CheckClientCa(config, pair->client_ca); !status.ok()) return status;
+    const auto authorities = ReadCertificates(kClientCa, config.client_ca, pair->client_ca);
+    if (!authorities.ok()) return authorities.status();
   }
-  pair->serial = Serial(own);
-  pair->not_after = NotAfter(own);
+  if (absl::Status status = Describe(config, chain->front().get(), *pair); !status.ok()) return status;
+  return pair;
+}
+
+}  // namespace
+
+absl::StatusOr<KeyPair> ReadKeyPair(const TlsConfig& config) {
+  absl::StatusOr<KeyPair> pair = ReadAndCheck(config);
+  // How the end of a file is told stays in OpenSSL's list of errors, which is the thread's.
+  ERR_clear_error();
   return pair;
 }
 

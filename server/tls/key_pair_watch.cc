@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace widelane {
@@ -20,14 +21,17 @@ prometheus::MetricFamily Family(const char* name, const char* help, prometheus::
   return family;
 }
 
+// By the world's clock, as those who look at certificates go by it.
+std::chrono::sys_seconds Today() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
+
+std::string Text(std::chrono::sys_seconds time) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromUnixSeconds(time.time_since_epoch().count()),
+                          absl::UTCTimeZone());
+}
+
 void LogPair(const char* what, const KeyPair& pair) {
-  const std::string until =
-      absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromChrono(pair.not_after), absl::UTCTimeZone());
-  spdlog::info("{} the TLS certificate with serial number {}, valid until {}{}", what, pair.serial, until,
-               pair.client_ca.empty() ? "" : "; clients need one as well");
-  if (pair.not_after < std::chrono::system_clock::now()) {
-    spdlog::warn("the TLS certificate has expired at {}: clients will refuse it", until);
-  }
+  spdlog::info("{} the TLS certificate with serial number {}, valid until {}{}", what, pair.serial,
+               Text(pair.not_after), pair.client_ca.empty() ? "" : "; clients need one as well");
 }
 
 }  // namespace
@@ -36,14 +40,17 @@ absl::StatusOr<std::unique_ptr<KeyPairWatch>> KeyPairWatch::Start(const TlsConfi
   absl::StatusOr<KeyPair> pair = ReadKeyPair(config);
   if (!pair.ok()) return pair.status();
   LogPair("serving", *pair);
+  if (pair->not_before > Today()) {
+    spdlog::warn("the TLS certificate is not valid before {}: clients will refuse it", Text(pair->not_before));
+  }
   return std::unique_ptr<KeyPairWatch>(new KeyPairWatch(config, *std::move(pair), clock));
 }
 
 KeyPairWatch::KeyPairWatch(const TlsConfig& config, KeyPair pair, Clock& clock)
-    : config_(config),
-      clock_(clock),
-      pair_(std::make_shared<const KeyPair>(std::move(pair))),
-      thread_([this] { Run(); }) {}
+    : config_(config), clock_(clock), pair_(std::make_shared<const KeyPair>(std::move(pair))) {
+  TellExpiry();
+  thread_ = std::thread([this] { Run(); });
+}
 
 KeyPairWatch::~KeyPairWatch() {
   {
@@ -71,9 +78,25 @@ void KeyPairWatch::Run() {
   }
 }
 
+// One that is not valid yet has time: the one before is better until then.
+absl::StatusOr<KeyPair> KeyPairWatch::ReadNext() const {
+  absl::StatusOr<KeyPair> next = ReadKeyPair(config_);
+  if (!next.ok() || next->not_before <= Today() || next->SameFiles(*pair())) return next;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the one in ", config_.certificate, " is not valid before ", Text(next->not_before)));
+}
+
+void KeyPairWatch::TellExpiry() {
+  const auto served = pair();
+  if (told_expiry_ || served->not_after >= Today()) return;
+  spdlog::warn("the TLS certificate has expired at {}: clients will refuse it", Text(served->not_after));
+  told_expiry_ = true;
+}
+
 // By content: a link that is swapped may lead to a file of the same size and age.
 void KeyPairWatch::Reload() {
-  absl::StatusOr<KeyPair> read = ReadKeyPair(config_);
+  TellExpiry();
+  absl::StatusOr<KeyPair> read = ReadNext();
   const std::string problem(read.status().message());
   if (!read.ok() && problem != told_) spdlog::warn("the TLS certificate before is kept: {}", problem);
   told_ = problem;
@@ -85,8 +108,12 @@ void KeyPairWatch::Reload() {
   if (read->SameFiles(*pair())) return;
   LogPair("from now on new connections get", *read);
   auto next = std::make_shared<const KeyPair>(*std::move(read));
-  const std::lock_guard lock(mutex_);
-  pair_ = std::move(next);
+  {
+    const std::lock_guard lock(mutex_);
+    pair_ = std::move(next);
+  }
+  told_expiry_ = false;
+  TellExpiry();
 }
 
 std::vector<prometheus::MetricFamily> KeyPairWatch::Collect() {
@@ -98,8 +125,7 @@ std::vector<prometheus::MetricFamily> KeyPairWatch::Collect() {
       "widelane_tls_reload_failures_total",
       "Times the files of the TLS certificate could not be served, and the one before was kept.", MetricType::Counter);
   const std::lock_guard lock(mutex_);
-  const std::chrono::duration<double> seconds = pair_->not_after.time_since_epoch();
-  not_after.metric.front().gauge.value = seconds.count();
+  not_after.metric.front().gauge.value = static_cast<double>(pair_->not_after.time_since_epoch().count());
   failures.metric.front().counter.value = static_cast<double>(failures_);
   return {std::move(not_after), std::move(failures)};
 }

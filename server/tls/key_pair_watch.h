@@ -36,10 +36,14 @@ class KeyPairWatch : public MetricSource {
 
   void Run();
   void Reload();
+  absl::StatusOr<KeyPair> ReadNext() const;
+  void TellExpiry();
 
   const TlsConfig config_;
   Clock& clock_;
-  std::string told_;  // what the log has last said is wrong; the thread's own
+  // The thread's own.
+  std::string told_;          // what the log has last said is wrong
+  bool told_expiry_ = false;  // of the pair that is served
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

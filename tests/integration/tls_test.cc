@@ -23,7 +23,6 @@ namespace {
 
 using client::Client;
 using client::TlsOptions;
-using std::chrono::system_clock;
 
 constexpr char kNotAfter[] = "widelane_tls_certificate_not_after_timestamp_seconds";
 constexpr char kFailures[] = "widelane_tls_reload_failures_total";
@@ -158,10 +157,10 @@ TEST_F(TlsTest, NewConnectionsGetARenewedCertificateAndOldOnesGoOn) {
   const auto old = Dial(address, Trusting());
   EXPECT_TRUE(ScoreWith(*old).ok());
   for (int64_t serial = 101; serial <= 105; ++serial) {
-    const auto not_after = system_clock::now() + std::chrono::hours(serial);
-    Publish(authority_.Issue(serial, not_after));
+    const auto not_after = SecondsFromNow(std::chrono::hours(serial));
+    Publish(authority_.Issue(serial, {.until = not_after}));
     EXPECT_TRUE(Eventually([&] { return ServedSerial(address) == serial; }));
-    EXPECT_EQ(MetricValue(server->Metrics(), kNotAfter), system_clock::to_time_t(not_after));
+    EXPECT_EQ(MetricValue(server->Metrics(), kNotAfter), not_after.time_since_epoch().count());
     EXPECT_TRUE(ScoreWith(*old).ok());
     EXPECT_TRUE(ScoreAt(*server, Trusting()).ok());
   }
@@ -231,6 +230,8 @@ TEST_F(TlsProgramTest, EveryCommandThatDialsTakesTheOptions) {
   const Finished missing = Run(*server, {"models"}, {"--tls-ca", "/nowhere/ca"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_NE(missing.err.find("/nowhere/ca"), std::string::npos) << missing.err;
+  const Finished folder = Run(*server, {"models"}, {"--tls-ca", files_.path()});
+  EXPECT_NE(folder.err.find("cannot read " + files_.path()), std::string::npos) << folder.err;
   const Finished system = Run(*server, {"models"}, {"--tls"});
   EXPECT_EQ(system.exit_code, 1);
   EXPECT_NE(system.err.find("none of the root certificates"), std::string::npos) << system.err;

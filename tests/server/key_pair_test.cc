@@ -1,6 +1,7 @@
 #include "server/tls/key_pair.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -13,8 +14,6 @@
 
 namespace widelane {
 namespace {
-
-using std::chrono::system_clock;
 
 class KeyPairTest : public ::testing::Test {
  protected:
@@ -38,13 +37,16 @@ class KeyPairTest : public ::testing::Test {
 };
 
 TEST_F(KeyPairTest, ReadsWhatFits) {
-  const auto not_after = system_clock::from_time_t(2'000'000'000);
-  const test::MadePair made = authority_.Issue(0x1234, not_after);
+  // The end of a certificate that has none (RFC 5280, 4.1.2.5).
+  const std::chrono::sys_seconds not_after(std::chrono::seconds(253'402'300'799));
+  const std::chrono::sys_seconds not_before(std::chrono::seconds(1'000'000'000));
+  const test::MadePair made = authority_.Issue(0x1234, {not_before, not_after});
   Write({made.certificate + authority_.certificate(), made.private_key});
   config_.client_ca = files_.Write("ca.crt", authority_.certificate());
   const auto pair = ReadKeyPair(config_);
   ASSERT_TRUE(pair.ok()) << pair.status();
   EXPECT_EQ(pair->serial, "1234");
+  EXPECT_EQ(pair->not_before, not_before);
   EXPECT_EQ(pair->not_after, not_after);
   EXPECT_EQ(pair->certificate, made.certificate + authority_.certificate());
   EXPECT_EQ(pair->private_key, made.private_key);
@@ -55,7 +57,10 @@ TEST_F(KeyPairTest, RefusesFilesThatCannotBeRead) {
   config_.certificate = "/nowhere/tls.crt";
   ExpectRefused("/nowhere/tls.crt", "No such file");
   config_.certificate = files_.path();
-  ExpectRefused(files_.path(), "Is a directory");
+  ExpectRefused(files_.path(), "is no regular file");
+  config_.certificate = files_.path() + "/fifo";
+  ASSERT_EQ(mkfifo(config_.certificate.c_str(), 0600), 0);
+  ExpectRefused("fifo", "is no regular file");
   config_.certificate = files_.Write("long", std::string((1 << 20) + 1, 'x'));
   ExpectRefused("long", "larger than");
 }
@@ -70,9 +75,13 @@ TEST_F(KeyPairTest, RefusesWhatIsNotPem) {
   ExpectRefused("tls.crt", "damaged");
   Write({good.certificate, good.certificate});
   ExpectRefused("tls.key", "has no private key in PEM form");
+  Write({std::string("\0\n", 2) + good.certificate, good.private_key});
+  ExpectRefused("tls.crt", "zero byte");
   Write(good);
   config_.client_ca = files_.Write("ca.crt", std::string());
   ExpectRefused("ca.crt", "has no certificate in PEM form");
+  files_.Write("ca.crt", authority_.certificate() + good.certificate.substr(0, good.certificate.size() / 2));
+  ExpectRefused("ca.crt", "damaged");
 }
 
 TEST_F(KeyPairTest, RefusesAnEncryptedKeyWithoutAsking) {
@@ -123,10 +132,41 @@ TEST_F(KeyPairWatchTest, KeepsThePairAndCountsEachFailure) {
 }
 
 TEST_F(KeyPairWatchTest, WarnsOfACertificateThatHasExpiredAndServesIt) {
-  Write(authority_.Issue(3, system_clock::now() - std::chrono::seconds(5)));
+  const auto until = test::SecondsFromNow(std::chrono::seconds(-5));
+  Write(authority_.Issue(3, {.until = until}));
   watch_ = *KeyPairWatch::Start(config_, clock_);
   EXPECT_EQ(log_.Count("has expired"), 1);
-  EXPECT_LT(Value(0), static_cast<double>(system_clock::to_time_t(system_clock::now())));
+  EXPECT_EQ(Value(0), static_cast<double>(until.time_since_epoch().count()));
+}
+
+TEST_F(KeyPairWatchTest, WarnsOnceWhenACertificateExpiresWhileItIsServed) {
+  Write(authority_.Issue(3, {.until = test::SecondsFromNow(std::chrono::seconds(1))}));
+  watch_ = *KeyPairWatch::Start(config_, clock_);
+  EXPECT_TRUE(test::Eventually([&] {
+    Pass();
+    return log_.Count("has expired") > 0;
+  }));
+  // Looked at at least twice more.
+  files_.Write("tls.key", std::string());
+  EXPECT_TRUE(test::Eventually([&] {
+    Pass();
+    return Value(1) >= 2;
+  }));
+  EXPECT_EQ(log_.Count("has expired"), 1);
+}
+
+TEST_F(KeyPairWatchTest, LeavesOneThatIsNotValidYetUntilItIs) {
+  Write(authority_.Issue(0x65, {.from = test::SecondsFromNow(std::chrono::hours(1))}));
+  EXPECT_TRUE(test::Eventually([&] {
+    Pass();
+    return Value(1) >= 2;
+  }));
+  EXPECT_EQ(watch_->pair()->serial, "64");
+  EXPECT_EQ(log_.Count("is not valid before"), 1);
+  // There is nothing before it at a start.
+  watch_ = *KeyPairWatch::Start(config_, clock_);
+  EXPECT_EQ(watch_->pair()->serial, "65");
+  EXPECT_EQ(log_.Count("clients will refuse it"), 1);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace widelane::test {
 
 namespace {
 
-using std::chrono::system_clock;
 using Key = std::shared_ptr<EVP_PKEY>;
 using Certificate = std::shared_ptr<X509>;
 using Bio = std::shared_ptr<BIO>;
@@ -56,13 +55,12 @@ void AddExtension(X509* certificate, int kind, const char* value) {
   Require(extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1, "an extension is added");
 }
 
-Certificate Unsigned(int64_t serial, const char* name, const Key& key, system_clock::time_point not_after) {
+Certificate Unsigned(int64_t serial, const char* name, const Key& key, const Validity& validity) {
   Certificate certificate(X509_new(), X509_free);
   X509_set_version(certificate.get(), X509_VERSION_3);
   ASN1_INTEGER_set_int64(X509_get_serialNumber(certificate.get()), serial);
-  ASN1_TIME_set(X509_getm_notBefore(certificate.get()),
-                system_clock::to_time_t(system_clock::now() - std::chrono::hours(24)));
-  ASN1_TIME_set(X509_getm_notAfter(certificate.get()), system_clock::to_time_t(not_after));
+  ASN1_TIME_set(X509_getm_notBefore(certificate.get()), validity.from.time_since_epoch().count());
+  ASN1_TIME_set(X509_getm_notAfter(certificate.get()), validity.until.time_since_epoch().count());
   SetName(X509_get_subject_name(certificate.get()), name);
   X509_set_pubkey(certificate.get(), key.get());
   return certificate;
@@ -75,16 +73,19 @@ void Sign(X509* certificate, X509* issuer, const Key& key) {
 
 }  // namespace
 
-Authority::Authority()
-    : key_(MakeKey()), own_(Unsigned(1, "authority", key_, system_clock::now() + std::chrono::hours(48))) {
+std::chrono::sys_seconds SecondsFromNow(std::chrono::seconds time) {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()) + time;
+}
+
+Authority::Authority() : key_(MakeKey()), own_(Unsigned(1, "authority", key_, {})) {
   AddExtension(own_.get(), NID_basic_constraints, "critical,CA:TRUE");
   Sign(own_.get(), own_.get(), key_);
   certificate_ = Pem(own_);
 }
 
-MadePair Authority::Issue(int64_t serial, system_clock::time_point not_after) const {
+MadePair Authority::Issue(int64_t serial, const Validity& validity) const {
   const Key key = MakeKey();
-  const Certificate certificate = Unsigned(serial, "localhost", key, not_after);
+  const Certificate certificate = Unsigned(serial, "localhost", key, validity);
   AddExtension(certificate.get(), NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
   Sign(certificate.get(), own_.get(), key_);
   return {Pem(certificate), Pem(key)};
@@ -101,7 +102,10 @@ std::optional<int64_t> ServedSerial(const std::string& address) {
   SSL_CTX_set_alpn_protos(context.get(), http2, sizeof(http2));
   const Bio connection(BIO_new_ssl_connect(context.get()), BIO_free_all);
   BIO_set_conn_hostname(connection.get(), address.c_str());
-  if (BIO_do_connect(connection.get()) != 1 || BIO_do_handshake(connection.get()) != 1) return std::nullopt;
+  // Connects and shakes hands.
+  constexpr int kPatienceSeconds = 10;
+  constexpr int kPauseMilliseconds = 1;
+  if (BIO_do_connect_retry(connection.get(), kPatienceSeconds, kPauseMilliseconds) != 1) return std::nullopt;
   SSL* ssl = nullptr;
   BIO_get_ssl(connection.get(), &ssl);
   const Certificate certificate(SSL_get1_peer_certificate(ssl), X509_free);

@@ -19,16 +19,23 @@ struct MadePair {
   std::string private_key;
 };
 
-// Who vouches for certificates. Each has a key of its own (P-256), is for localhost and 127.0.0.1, and valid since
-// yesterday.
+// From now on, or before it.
+std::chrono::sys_seconds SecondsFromNow(std::chrono::seconds time);
+
+// When a certificate is valid.
+struct Validity {
+  std::chrono::sys_seconds from = SecondsFromNow(-std::chrono::hours(24));
+  std::chrono::sys_seconds until = SecondsFromNow(std::chrono::hours(24));
+};
+
+// Who vouches for certificates. Each has a key of its own (P-256), and is for localhost and 127.0.0.1.
 class Authority {
  public:
   Authority();
 
   // Its own certificate.
   const std::string& certificate() const { return certificate_; }
-  MadePair Issue(int64_t serial, std::chrono::system_clock::time_point not_after = std::chrono::system_clock::now() +
-                                                                                   std::chrono::hours(24)) const;
+  MadePair Issue(int64_t serial, const Validity& validity = {}) const;
 
  private:
   const std::shared_ptr<EVP_PKEY> key_;

@@ -17,7 +17,9 @@ constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
 // What the words of gRPC and OpenSSL are likely to mean, where TLS may be why there is no connection.
 const char* TlsHint(absl::string_view message, bool tls) {
-  const bool closed = absl::StrContains(message, "Socket closed") || absl::StrContains(message, "reset by peer");
+  // Of a connection that had been there, a close says nothing about TLS.
+  const bool closed = absl::StrContains(message, "connections to all backends failing") &&
+                      (absl::StrContains(message, "Socket closed") || absl::StrContains(message, "reset by peer"));
   if (!tls) return closed ? "; a server with TLS closes connections without it" : "";
   if (absl::StrContains(message, "wrong version number")) return "; the server speaks no TLS";
   if (absl::StrContains(message, "Ssl handshake failed")) {
