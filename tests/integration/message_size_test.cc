@@ -164,13 +164,14 @@ TEST(MessageLimitTest, AStreamsConnectionGoesOnAfterAMessageThatIsTooLarge) {
   };
   ScoreStream stream(server.stub());
   ASSERT_TRUE(stream.Send(1, of_bytes(kLimit)));
-  ASSERT_TRUE(stream.Send(2, Id1Request({2})));
   v1::StreamReply reply;
   ASSERT_TRUE(stream.Receive(reply));
   EXPECT_EQ(reply.id(), 1u);
   EXPECT_EQ(reply.error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_NE(reply.error().message().find("max-message-bytes"), std::string::npos) << reply.error().message();
+  ASSERT_TRUE(stream.Send(2, Id1Request({2})));
   ASSERT_TRUE(stream.Receive(reply));
+  ASSERT_EQ(reply.reply().scores_size(), 1);
   EXPECT_EQ(reply.reply().scores(0), 2.0F);
   stream.Send(3, of_bytes(2 * kLimit));
   EXPECT_FALSE(stream.Receive(reply));
