@@ -24,14 +24,14 @@ prometheus::MetricFamily Family(const char* name, const char* help, prometheus::
 // By the world's clock, as those who look at certificates go by it.
 std::chrono::sys_seconds Today() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
 
-std::string Text(std::chrono::sys_seconds time) {
+std::string UtcText(std::chrono::sys_seconds time) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromUnixSeconds(time.time_since_epoch().count()),
                           absl::UTCTimeZone());
 }
 
 void LogPair(const char* what, const KeyPair& pair) {
   spdlog::info("{} the TLS certificate with serial number {}, valid until {}{}", what, pair.serial,
-               Text(pair.not_after), pair.client_ca.empty() ? "" : "; clients need one as well");
+               UtcText(pair.not_after), pair.client_ca.empty() ? "" : "; clients need one as well");
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<KeyPairWatch>> KeyPairWatch::Start(const TlsConfi
   if (!pair.ok()) return pair.status();
   LogPair("serving", *pair);
   if (pair->not_before > Today()) {
-    spdlog::warn("the TLS certificate is not valid before {}: clients will refuse it", Text(pair->not_before));
+    spdlog::warn("the TLS certificate is not valid before {}: clients will refuse it", UtcText(pair->not_before));
   }
   return std::unique_ptr<KeyPairWatch>(new KeyPairWatch(config, *std::move(pair), clock));
 }
@@ -83,13 +83,13 @@ absl::StatusOr<KeyPair> KeyPairWatch::ReadNext() const {
   absl::StatusOr<KeyPair> next = ReadKeyPair(config_);
   if (!next.ok() || next->not_before <= Today() || next->SameFiles(*pair())) return next;
   return absl::FailedPreconditionError(
-      absl::StrCat("the one in ", config_.certificate, " is not valid before ", Text(next->not_before)));
+      absl::StrCat("the one in ", config_.certificate, " is not valid before ", UtcText(next->not_before)));
 }
 
 void KeyPairWatch::TellExpiry() {
   const auto served = pair();
   if (told_expiry_ || served->not_after >= Today()) return;
-  spdlog::warn("the TLS certificate has expired at {}: clients will refuse it", Text(served->not_after));
+  spdlog::warn("the TLS certificate has expired at {}: clients will refuse it", UtcText(served->not_after));
   told_expiry_ = true;
 }
 
