@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/observe/metric_family.h"
+
 namespace widelane {
 
 CountFamily::CountFamily(prometheus::MetricType type, std::string name, std::string help, double unit)
@@ -14,10 +16,7 @@ Count& CountFamily::Add(std::vector<prometheus::ClientMetric::Label> labels) {
 }
 
 prometheus::MetricFamily CountFamily::Collect() const {
-  prometheus::MetricFamily family;
-  family.name = name_;
-  family.help = help_;
-  family.type = type_;
+  prometheus::MetricFamily family = MakeFamily(name_, help_, type_);
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_) {
     prometheus::ClientMetric& metric = family.metric.emplace_back();

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "server/observe/gpu_telemetry_reader.h"
+#include "server/observe/metric_family.h"
 
 namespace widelane {
 
@@ -15,11 +16,7 @@ using Label = prometheus::ClientMetric::Label;
 using Value = std::function<std::optional<double>(const Shown& gpu)>;
 
 prometheus::MetricFamily& AddFamily(Families& families, const char* name, const char* help) {
-  prometheus::MetricFamily& family = families.emplace_back();
-  family.name = name;
-  family.help = help;
-  family.type = prometheus::MetricType::Gauge;
-  return family;
+  return families.emplace_back(MakeFamily(name, help, prometheus::MetricType::Gauge));
 }
 
 // A sample of each GPU that has the value; `label`, if there is one, beside the device's.

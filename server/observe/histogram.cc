@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "server/observe/metric_family.h"
+
 namespace widelane {
 
 Buckets::Buckets(const std::vector<uint64_t>& bounds) : size_(bounds.size() + 1) {
@@ -45,10 +47,7 @@ Histogram& HistogramFamily::Add(std::vector<prometheus::ClientMetric::Label> lab
 }
 
 prometheus::MetricFamily HistogramFamily::Collect() const {
-  prometheus::MetricFamily family;
-  family.name = name_;
-  family.help = help_;
-  family.type = prometheus::MetricType::Histogram;
+  prometheus::MetricFamily family = MakeFamily(name_, help_, prometheus::MetricType::Histogram);
   const std::lock_guard lock(mutex_);
   for (const Child& child : children_) {
     prometheus::ClientMetric& metric = family.metric.emplace_back();

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "server/observe/metric_family.h"
+
 namespace widelane {
 
 namespace {
@@ -14,11 +16,7 @@ std::array<std::atomic<uint64_t>, spdlog::level::n_levels> lines{};
 std::atomic<uint64_t> held_back{0};
 
 prometheus::MetricFamily Counter(const char* name, const char* help) {
-  prometheus::MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = prometheus::MetricType::Counter;
-  return family;
+  return MakeFamily(name, help, prometheus::MetricType::Counter);
 }
 
 void AddCount(prometheus::MetricFamily& family, const std::atomic<uint64_t>& count) {

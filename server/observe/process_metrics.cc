@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "server/observe/metric_family.h"
+
 namespace widelane {
 
 namespace {
@@ -22,12 +24,8 @@ class ProcessFamilies {
     } else {
       metric.gauge.value = value;
     }
-    prometheus::MetricFamily family;
-    family.name = name;
-    family.help = help;
-    family.type = type;
-    family.metric.push_back(std::move(metric));
-    families_.push_back(std::move(family));
+    families_.push_back(MakeFamily(name, help, type));
+    families_.back().metric.push_back(std::move(metric));
   }
   void AddGauge(const char* name, const char* help, double value) {
     Add(name, help, prometheus::MetricType::Gauge, value);

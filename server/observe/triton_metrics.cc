@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "server/observe/metric_family.h"
+
 namespace widelane {
 
 namespace {
@@ -60,10 +62,9 @@ void TritonMetrics::OnBatch(const LoadedModel* loaded, size_t stripe) {
 }
 
 prometheus::MetricFamily TritonMetrics::Pending(const std::map<const LoadedModel*, uint64_t>& waiting) const {
-  prometheus::MetricFamily family;
-  family.name = "nv_inference_pending_request_count";
-  family.help = "Requests that wait for a slab or a device.";
-  family.type = prometheus::MetricType::Gauge;
+  prometheus::MetricFamily family =
+      MakeFamily("nv_inference_pending_request_count", "Requests that wait for a slab or a device.",
+                 prometheus::MetricType::Gauge);
   for (const auto& [loaded, model] : *bound_.load(std::memory_order_acquire)) {
     const auto found = waiting.find(loaded);
     prometheus::ClientMetric& metric = family.metric.emplace_back();

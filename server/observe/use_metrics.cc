@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "prometheus/client_metric.h"
+#include "server/observe/metric_family.h"
 
 namespace widelane {
 
@@ -15,14 +16,6 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-MetricFamily Family(const char* name, const char* help, MetricType type) {
-  MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = type;
-  return family;
-}
-
 void Add(MetricFamily& family, Labels labels, double value) {
   ClientMetric& metric = family.metric.emplace_back();
   metric.label = std::move(labels);
@@ -30,7 +23,7 @@ void Add(MetricFamily& family, Labels labels, double value) {
 }
 
 MetricFamily Gauge(const char* name, const char* help, uint64_t value) {
-  MetricFamily family = Family(name, help, MetricType::Gauge);
+  MetricFamily family = MakeFamily(name, help, MetricType::Gauge);
   Add(family, {}, static_cast<double>(value));
   return family;
 }
@@ -39,7 +32,7 @@ MetricFamily Gauge(const char* name, const char* help, uint64_t value) {
 template <typename Get>
 MetricFamily OfDevices(const char* name, const char* help, MetricType type, const ServerUse& use,
                        const std::vector<std::string>& devices, Get get) {
-  MetricFamily family = Family(name, help, type);
+  MetricFamily family = MakeFamily(name, help, type);
   for (size_t i = 0; i < std::min(devices.size(), use.engine.devices.size()); ++i) {
     Add(family, {{"device", devices[i]}}, static_cast<double>(get(use.engine.devices[i])));
   }
@@ -47,9 +40,9 @@ MetricFamily OfDevices(const char* name, const char* help, MetricType type, cons
 }
 
 MetricFamily DeviceBytes(const ServerUse& use, const std::vector<std::string>& devices) {
-  MetricFamily family =
-      Family("widelane_device_bytes_total",
-             "Bytes of batches that went over the bus to a GPU, and of results that came back.", MetricType::Counter);
+  MetricFamily family = MakeFamily("widelane_device_bytes_total",
+                                   "Bytes of batches that went over the bus to a GPU, and of results that came back.",
+                                   MetricType::Counter);
   for (size_t i = 0; i < std::min(devices.size(), use.engine.devices.size()); ++i) {
     const DeviceUse& device = use.engine.devices[i];
     Add(family, {{"device", devices[i]}, {"direction", "in"}}, static_cast<double>(device.bytes_in));

@@ -7,19 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/observe/metric_family.h"
 
 namespace widelane {
 
 namespace {
-
-prometheus::MetricFamily Family(const char* name, const char* help, prometheus::MetricType type) {
-  prometheus::MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = type;
-  family.metric.emplace_back();
-  return family;
-}
 
 // By the world's clock, as those who look at certificates go by it.
 std::chrono::sys_seconds Today() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
@@ -119,14 +111,14 @@ void KeyPairWatch::Reload() {
 std::vector<prometheus::MetricFamily> KeyPairWatch::Collect() {
   using prometheus::MetricType;
   prometheus::MetricFamily not_after =
-      Family("widelane_tls_certificate_not_after_timestamp_seconds",
-             "When the certificate expires that new connections get, in Unix time.", MetricType::Gauge);
-  prometheus::MetricFamily failures = Family(
+      MakeFamily("widelane_tls_certificate_not_after_timestamp_seconds",
+                 "When the certificate expires that new connections get, in Unix time.", MetricType::Gauge);
+  prometheus::MetricFamily failures = MakeFamily(
       "widelane_tls_reload_failures_total",
       "Times the files of the TLS certificate could not be served, and the one before was kept.", MetricType::Counter);
   const std::lock_guard lock(mutex_);
-  not_after.metric.front().gauge.value = static_cast<double>(pair_->not_after.time_since_epoch().count());
-  failures.metric.front().counter.value = static_cast<double>(failures_);
+  not_after.metric.emplace_back().gauge.value = static_cast<double>(pair_->not_after.time_since_epoch().count());
+  failures.metric.emplace_back().counter.value = static_cast<double>(failures_);
   return {std::move(not_after), std::move(failures)};
 }
 
